@@ -1,0 +1,130 @@
+//! Addresses as Go's `net` package reads and writes them.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use crate::text::quoted;
+
+/// An address with a prefix length, as `192.0.2.5/24`: an interface address (host bits kept) or a route destination.
+/// The length fits the family, and an IPv4-mapped IPv6 address is an IPv4 one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct IpNet {
+    addr: IpAddr,
+    len: u8,
+}
+
+/// A text that is no address with a prefix length.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is not an address with a prefix length, such as 192.0.2.5/24 or 2001:db8::5/64")]
+pub struct NetError(String);
+
+impl IpNet {
+    /// `None` if `len` does not fit the family. A mapped address with a length below 96 becomes an IPv4 one with
+    /// length 0, as for Go.
+    pub fn new(addr: IpAddr, len: u8) -> Option<Self> {
+        let fits = len <= if addr.is_ipv4() { 32 } else { 128 };
+        let canonical = addr.to_canonical();
+        let len = if canonical.is_ipv4() && addr.is_ipv6() {
+            len.saturating_sub(96)
+        } else {
+            len
+        };
+        fits.then_some(Self {
+            addr: canonical,
+            len,
+        })
+    }
+
+    /// Reads as Go's `net.ParseCIDR`, host bits kept: no leading zeros in an octet, no zone, no space; leading zeros
+    /// in the prefix length pass.
+    pub fn parse(text: &str) -> Result<Self, NetError> {
+        let read = || {
+            let (addr, len) = text.split_once('/')?;
+            let digits = !len.is_empty() && len.bytes().all(|b| b.is_ascii_digit());
+            Self::new(
+                addr.parse().ok()?,
+                if digits {
+                    len.parse().ok()?
+                } else {
+                    return None;
+                },
+            )
+        };
+        read().ok_or_else(|| NetError(quoted(text)))
+    }
+
+    /// The address, host bits included.
+    pub fn addr(&self) -> IpAddr {
+        self.addr
+    }
+
+    /// The prefix length in bits, 0 to 32 or 128.
+    pub fn prefix_len(&self) -> u8 {
+        self.len
+    }
+
+    pub fn is_ipv4(&self) -> bool {
+        self.addr.is_ipv4()
+    }
+
+    pub fn is_ipv6(&self) -> bool {
+        self.addr.is_ipv6()
+    }
+
+    /// The network: host bits cleared.
+    pub fn masked(&self) -> Self {
+        let addr = match self.addr {
+            IpAddr::V4(addr) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(self.len)).unwrap_or(0);
+                IpAddr::V4(Ipv4Addr::from_bits(addr.to_bits() & mask))
+            }
+            IpAddr::V6(addr) => {
+                let mask = u128::MAX
+                    .checked_shl(128 - u32::from(self.len))
+                    .unwrap_or(0);
+                IpAddr::V6(Ipv6Addr::from_bits(addr.to_bits() & mask))
+            }
+        };
+        Self {
+            addr,
+            len: self.len,
+        }
+    }
+
+    /// Whether `addr` lies in the network; never for the other family.
+    pub fn contains(&self, addr: IpAddr) -> bool {
+        let addr = addr.to_canonical();
+        addr.is_ipv4() == self.is_ipv4()
+            && Self {
+                addr,
+                len: self.len,
+            }
+            .masked()
+                == self.masked()
+    }
+
+    /// As a route's destination it takes everything of its family.
+    pub fn is_default(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl fmt::Display for IpNet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.addr, self.len)
+    }
+}
+
+impl FromStr for IpNet {
+    type Err = NetError;
+
+    fn from_str(text: &str) -> Result<Self, NetError> {
+        Self::parse(text)
+    }
+}
+
+/// Reads as Go's `net.ParseIP`; an IPv4-mapped address is an IPv4 one.
+pub fn parse_ip(text: &str) -> Option<IpAddr> {
+    text.parse::<IpAddr>().ok().map(|addr| addr.to_canonical())
+}

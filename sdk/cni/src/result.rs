@@ -1,0 +1,618 @@
+//! Results of every version as one model, that of 1.1.0, and the conversion between versions.
+//!
+//! Conversion follows libcni. Three things differ on purpose: unknown members are kept where they can be kept, a
+//! `null` element or an interface index that names nothing is refused (libcni passes some on, and containerd crashes
+//! on them), and so is an address or destination that is absent (libcni writes `<nil>`, which nobody can read back).
+
+use std::net::IpAddr;
+
+use crate::json::{self, JsonError, Map, Members, TypeError, Value};
+use crate::net::{IpNet, parse_ip};
+use crate::old::{Blocks, Labelled};
+use crate::text::quoted;
+use crate::version::SpecVersion;
+
+/// A result with the members of 1.1.0. Each `extra` holds the members that no version of the specification knows at
+/// that place; a name that some version knows there is never in it, and is left out when written.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CniResult {
+    pub interfaces: Vec<Interface>,
+    pub ips: Vec<IpConfig>,
+    pub routes: Vec<Route>,
+    pub dns: Dns,
+    pub extra: Map,
+}
+
+/// Absent and zero or empty mean the same in every optional member; reading gives `None` for both.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Interface {
+    pub name: String,
+    /// Unchecked, as in libcni.
+    pub mac: Option<String>,
+    /// In bytes; not checked to be positive.
+    pub mtu: Option<i64>,
+    /// The path of the network namespace; absent for an interface of the host.
+    pub sandbox: Option<String>,
+    pub socket_path: Option<String>,
+    pub pci_id: Option<String>,
+    pub extra: Map,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct IpConfig {
+    /// Host bits kept.
+    pub address: IpNet,
+    /// Possibly of the other family.
+    pub gateway: Option<IpAddr>,
+    /// Index into [`CniResult::interfaces`]. It names one after reading, and is checked again when written.
+    pub interface: Option<usize>,
+    pub extra: Map,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Route {
+    /// Host bits kept.
+    pub dst: IpNet,
+    /// Absent: up to the plugin that applies it. The reference plugins take the first gateway of the family.
+    pub gw: Option<IpAddr>,
+    pub mtu: Option<i64>,
+    pub advmss: Option<i64>,
+    pub priority: Option<i64>,
+    /// 0 is a value here.
+    pub table: Option<i64>,
+    /// 0 is a value here.
+    pub scope: Option<i64>,
+    pub extra: Map,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Dns {
+    /// Unchecked, as in libcni.
+    pub nameservers: Vec<String>,
+    pub domain: Option<String>,
+    pub search: Vec<String>,
+    pub options: Vec<String>,
+    pub extra: Map,
+}
+
+/// Why a result cannot be read, converted or written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ResultError {
+    #[error("cannot read the CNI result: {0}")]
+    Json(#[from] JsonError),
+    #[error("cannot read the CNI result: {0}")]
+    Type(#[from] TypeError),
+    #[error(
+        "cannot read the CNI result: {place} is {text}, but must be an address with a prefix length, such as 192.0.2.5/24"
+    )]
+    BadCidr { place: String, text: String },
+    #[error(
+        "cannot read the CNI result: {place} is {text}, but must be an IP address without prefix length"
+    )]
+    BadIp { place: String, text: String },
+    /// An address or destination is absent.
+    #[error("cannot read the CNI result: {place} is missing")]
+    Missing { place: String },
+    #[error("cannot read the CNI result: {place} is null")]
+    Null { place: String },
+    #[error(
+        "the CNI result names no interface with {place} = {index}: it has {interfaces} interfaces, counted from 0"
+    )]
+    BadIndex {
+        place: String,
+        index: String,
+        interfaces: usize,
+    },
+    #[error(
+        "cannot read the CNI result: its cniVersion {version} is unknown; known are 0.1.0 to 1.1.0"
+    )]
+    UnsupportedVersion { version: String },
+    /// Asked for a result in the format of one version, got another format.
+    #[error(
+        "the CNI result is of version {found}, which has another format than version {asked} that was asked for"
+    )]
+    VersionMismatch { found: String, asked: SpecVersion },
+    #[error(
+        "the CNI result cannot be written as version {target}: it has no address, and {target} can only tell of addresses"
+    )]
+    NoAddress { target: SpecVersion },
+}
+
+/// Names that some version knows; at each place none of them is kept as an unknown member, since it would mean
+/// something after a conversion.
+pub(crate) const TOP: &[&str] = &[
+    "cniVersion",
+    "interfaces",
+    "ips",
+    "ip4",
+    "ip6",
+    "routes",
+    "dns",
+];
+const INTERFACE: &[&str] = &["name", "mac", "mtu", "sandbox", "socketPath", "pciID"];
+pub(crate) const IP: &[&str] = &["version", "address", "gateway", "interface", "ip", "routes"];
+const ROUTE: &[&str] = &["dst", "gw", "mtu", "advmss", "priority", "table", "scope"];
+const DNS: &[&str] = &["nameservers", "domain", "search", "options"];
+
+/// The versions share three formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    /// 0.1.0, 0.2.0
+    Blocks,
+    /// 0.3.0, 0.3.1, 0.4.0
+    Labelled,
+    /// 1.0.0, 1.1.0
+    Current,
+}
+
+impl Format {
+    fn of(version: SpecVersion) -> Self {
+        match version {
+            SpecVersion::V0_1_0 | SpecVersion::V0_2_0 => Self::Blocks,
+            SpecVersion::V0_3_0 | SpecVersion::V0_3_1 | SpecVersion::V0_4_0 => Self::Labelled,
+            SpecVersion::V1_0_0 | SpecVersion::V1_1_0 => Self::Current,
+        }
+    }
+}
+
+/// A document read in its own format.
+enum Document {
+    Blocks(Blocks),
+    Labelled(Labelled),
+    Current(CniResult),
+}
+
+impl Document {
+    fn read(doc: &Value, version: SpecVersion) -> Result<Self, ResultError> {
+        let empty = Map::new();
+        let members = match doc {
+            Value::Null => Members::in_map(&empty, ""),
+            doc => Members::of(doc, "")?,
+        };
+        Ok(match Format::of(version) {
+            Format::Blocks => Self::Blocks(Blocks::read(&members)?),
+            Format::Labelled => Self::Labelled(Labelled::read(&members)?),
+            Format::Current => Self::Current(CniResult::read_lists(&members, true)?),
+        })
+    }
+
+    fn into_current(self) -> CniResult {
+        match self {
+            Self::Blocks(blocks) => Labelled::from(blocks).into(),
+            Self::Labelled(labelled) => labelled.into(),
+            Self::Current(result) => result,
+        }
+    }
+
+    fn write(self, target: SpecVersion) -> Result<Value, ResultError> {
+        match (Format::of(target), self) {
+            (Format::Blocks, Self::Blocks(blocks)) => Ok(blocks.write(target)),
+            (Format::Blocks, Self::Labelled(labelled)) => {
+                Ok(labelled.into_blocks(target)?.write(target))
+            }
+            (Format::Blocks, Self::Current(result)) => {
+                Ok(Labelled::from(result).into_blocks(target)?.write(target))
+            }
+            (Format::Labelled, Self::Blocks(blocks)) => Labelled::from(blocks).write(target),
+            (Format::Labelled, Self::Labelled(labelled)) => labelled.write(target),
+            (Format::Labelled, Self::Current(result)) => Labelled::from(result).write(target),
+            (Format::Current, document) => document.into_current().write(target, true, None),
+        }
+    }
+}
+
+impl CniResult {
+    /// Reads a result by its own `cniVersion` (absent or empty: 0.1.0) and lifts it to the model. `null` is `{}`.
+    pub fn read(doc: &Value) -> Result<(Self, SpecVersion), ResultError> {
+        let version = own_version(doc)?;
+        Ok((Document::read(doc, version)?.into_current(), version))
+    }
+
+    /// Reads a result that must have the format of `asked`, as a Go plugin reads `prevResult`.
+    pub fn read_as(doc: &Value, asked: SpecVersion) -> Result<(Self, SpecVersion), ResultError> {
+        let version = own_version(doc)?;
+        if Format::of(version) != Format::of(asked) {
+            return Err(ResultError::VersionMismatch {
+                found: version.to_string(),
+                asked,
+            });
+        }
+        Ok((Document::read(doc, version)?.into_current(), version))
+    }
+
+    /// Writes the result as a document of `version`. Fails if an index names no interface, and for 0.1.0 and 0.2.0
+    /// if there is no address.
+    pub fn to_value(&self, version: SpecVersion) -> Result<Value, ResultError> {
+        self.check_indices()?;
+        Document::Current(self.clone()).write(version)
+    }
+
+    /// Neither interface nor address.
+    pub fn is_empty(&self) -> bool {
+        self.interfaces.is_empty() && self.ips.is_empty()
+    }
+
+    /// Reads the format with `interfaces`, `ips` and `routes`; `current` has the members of 1.x.
+    pub(crate) fn read_lists(members: &Members<'_>, current: bool) -> Result<Self, ResultError> {
+        let interfaces = elements(members, "interfaces", |element| {
+            Interface::read(element, current)
+        })?;
+        let ips = elements(members, "ips", |element| {
+            IpConfig::read(element, interfaces.len())
+        })?;
+        Ok(Self {
+            interfaces,
+            ips,
+            routes: read_routes(members)?,
+            dns: Dns::read(members)?,
+            extra: members.others(TOP),
+        })
+    }
+
+    /// `labels` are the `version` texts of the addresses, in their order.
+    pub(crate) fn write(
+        self,
+        version: SpecVersion,
+        current: bool,
+        labels: Option<Vec<String>>,
+    ) -> Result<Value, ResultError> {
+        self.check_indices()?;
+        let mut doc = document(version);
+        put_list(
+            &mut doc,
+            "interfaces",
+            self.interfaces.into_iter().map(|i| i.write(current)),
+        );
+        let mut labels = labels.into_iter().flatten();
+        put_list(
+            &mut doc,
+            "ips",
+            self.ips.into_iter().map(|ip| ip.write(labels.next())),
+        );
+        put_list(
+            &mut doc,
+            "routes",
+            self.routes.into_iter().map(Route::write),
+        );
+        self.dns.write(&mut doc, !current);
+        put_others(&mut doc, self.extra, TOP);
+        Ok(Value::Object(doc))
+    }
+
+    fn check_indices(&self) -> Result<(), ResultError> {
+        let interfaces = self.interfaces.len();
+        let bad = self
+            .ips
+            .iter()
+            .enumerate()
+            .find_map(|(i, ip)| Some((i, ip.interface.filter(|n| *n >= interfaces)?)));
+        match bad {
+            None => Ok(()),
+            Some((i, index)) => Err(ResultError::BadIndex {
+                place: format!("ips[{i}].interface"),
+                index: index.to_string(),
+                interfaces,
+            }),
+        }
+    }
+}
+
+impl Interface {
+    fn read(members: &Members<'_>, current: bool) -> Result<Self, ResultError> {
+        let mut interface = Self {
+            name: members.text("name")?.unwrap_or_default().to_owned(),
+            mac: members.filled_text("mac")?,
+            sandbox: members.filled_text("sandbox")?,
+            extra: members.others(INTERFACE),
+            ..Self::default()
+        };
+        if current {
+            interface.mtu = nonzero(members, "mtu")?;
+            interface.socket_path = members.filled_text("socketPath")?;
+            interface.pci_id = members.filled_text("pciID")?;
+        }
+        Ok(interface)
+    }
+
+    fn write(self, current: bool) -> Map {
+        let mut map = Map::new();
+        map.insert("name".into(), self.name.into());
+        put_text(&mut map, "mac", self.mac);
+        if current {
+            put_nonzero(&mut map, "mtu", self.mtu);
+        }
+        put_text(&mut map, "sandbox", self.sandbox);
+        if current {
+            put_text(&mut map, "socketPath", self.socket_path);
+            put_text(&mut map, "pciID", self.pci_id);
+        }
+        put_others(&mut map, self.extra, INTERFACE);
+        map
+    }
+}
+
+impl IpConfig {
+    fn read(members: &Members<'_>, interfaces: usize) -> Result<Self, ResultError> {
+        let interface = match members.integer("interface")? {
+            None => None,
+            Some(index) => match usize::try_from(index) {
+                Ok(index) if index < interfaces => Some(index),
+                _ => {
+                    let place = members.place("interface");
+                    return Err(ResultError::BadIndex {
+                        place,
+                        index: index.to_string(),
+                        interfaces,
+                    });
+                }
+            },
+        };
+        Ok(Self {
+            address: read_net(members, "address")?,
+            gateway: read_ip(members, "gateway")?,
+            interface,
+            extra: members.others(IP),
+        })
+    }
+
+    fn write(self, label: Option<String>) -> Map {
+        let mut map = Map::new();
+        if let Some(label) = label {
+            map.insert("version".into(), label.into());
+        }
+        if let Some(interface) = self.interface {
+            map.insert("interface".into(), interface.into());
+        }
+        map.insert("address".into(), self.address.to_string().into());
+        put_ip(&mut map, "gateway", self.gateway);
+        put_others(&mut map, self.extra, IP);
+        map
+    }
+}
+
+impl Route {
+    /// A route with nothing but these two.
+    pub fn new(dst: IpNet, gw: Option<IpAddr>) -> Self {
+        Self {
+            dst,
+            gw,
+            mtu: None,
+            advmss: None,
+            priority: None,
+            table: None,
+            scope: None,
+            extra: Map::new(),
+        }
+    }
+
+    fn read(members: &Members<'_>) -> Result<Self, ResultError> {
+        Ok(Self {
+            dst: read_net(members, "dst")?,
+            gw: read_ip(members, "gw")?,
+            mtu: nonzero(members, "mtu")?,
+            advmss: nonzero(members, "advmss")?,
+            priority: nonzero(members, "priority")?,
+            table: members.integer("table")?,
+            scope: members.integer("scope")?,
+            extra: members.others(ROUTE),
+        })
+    }
+
+    pub(crate) fn write(self) -> Map {
+        let mut map = Map::new();
+        map.insert("dst".into(), self.dst.to_string().into());
+        put_ip(&mut map, "gw", self.gw);
+        put_nonzero(&mut map, "mtu", self.mtu);
+        put_nonzero(&mut map, "advmss", self.advmss);
+        put_nonzero(&mut map, "priority", self.priority);
+        for (name, value) in [("table", self.table), ("scope", self.scope)] {
+            if let Some(value) = value {
+                map.insert(name.into(), value.into());
+            }
+        }
+        put_others(&mut map, self.extra, ROUTE);
+        map
+    }
+}
+
+impl Dns {
+    /// From the member `dns` of a result.
+    pub(crate) fn read(result: &Members<'_>) -> Result<Self, ResultError> {
+        let Some(members) = result.object("dns")? else {
+            return Ok(Self::default());
+        };
+        Ok(Self {
+            nameservers: members.texts("nameservers")?,
+            domain: members.filled_text("domain")?,
+            search: members.texts("search")?,
+            options: members.texts("options")?,
+            extra: members.others(DNS),
+        })
+    }
+
+    /// An empty one is written only by the 0.x formats.
+    pub(crate) fn write(self, doc: &mut Map, even_empty: bool) {
+        let mut map = Map::new();
+        put_texts(&mut map, "nameservers", self.nameservers);
+        put_text(&mut map, "domain", self.domain);
+        put_texts(&mut map, "search", self.search);
+        put_texts(&mut map, "options", self.options);
+        put_others(&mut map, self.extra, DNS);
+        if even_empty || !map.is_empty() {
+            doc.insert("dns".into(), Value::Object(map));
+        }
+    }
+}
+
+/// Converts a result from its own version to `target`, as libcni would without the model in between.
+pub fn convert(doc: &Value, target: SpecVersion) -> Result<Value, ResultError> {
+    Document::read(doc, own_version(doc)?)?.write(target)
+}
+
+/// The text of `cniVersion`, if it is one.
+pub fn version_text(doc: &Value) -> Option<&str> {
+    json::get(doc.as_object()?, "cniVersion")?.as_str()
+}
+
+/// What a plugin that exited 0 printed on ADD: one JSON object, or `null` for `{}`. If `cniVersion` is absent, empty
+/// or no text, the request's is put in (an empty one is 0.1.0). Nothing else is checked: [`check`] does that.
+pub fn from_stdout(stdout: &[u8], request_version: &str) -> Result<Value, ResultError> {
+    let mut map = match json::parse(stdout)? {
+        Value::Null => Map::new(),
+        Value::Object(map) => map,
+        other => {
+            Members::of(&other, "")?;
+            return Ok(other);
+        }
+    };
+    // Exactly spelled, as libcni looks for it here.
+    if map
+        .get("cniVersion")
+        .and_then(Value::as_str)
+        .is_none_or(str::is_empty)
+    {
+        set_version(&mut map, request_version);
+    }
+    Ok(Value::Object(map))
+}
+
+/// Whether a document is a result of a version that is known, and decodable: then its version. Of the errors,
+/// [`ResultError::UnsupportedVersion`] is a future version, every other an undecodable member.
+pub fn check(doc: &Value) -> Result<SpecVersion, ResultError> {
+    CniResult::read(doc).map(|(_, version)| version)
+}
+
+/// The `prevResult` of a request, as a Go plugin reads it: absent or `null` is none, without a version it has the
+/// request's, and its format must be that of the request's version. Returned raw, with its version filled in.
+pub fn prev_result(request: &Value) -> Result<Option<Value>, ResultError> {
+    let request = Members::of(request, "")?;
+    let version = request.text("cniVersion")?.unwrap_or_default();
+    let Some(prev) = request.object("prevResult")? else {
+        return Ok(None);
+    };
+    let mut map = prev.map().clone();
+    if prev.raw("cniVersion").is_none_or(Value::is_null) {
+        set_version(&mut map, version);
+    }
+    let asked = SpecVersion::from_text(version).ok_or_else(|| ResultError::UnsupportedVersion {
+        version: quoted(version),
+    })?;
+    let doc = Value::Object(map);
+    CniResult::read_as(&doc, asked)?;
+    Ok(Some(doc))
+}
+
+fn set_version(map: &mut Map, version: &str) {
+    let version = if version.is_empty() { "0.1.0" } else { version };
+    map.retain(|name, _| !json::same_name(name, "cniVersion"));
+    map.shift_insert(0, "cniVersion".into(), version.into());
+}
+
+fn own_version(doc: &Value) -> Result<SpecVersion, ResultError> {
+    if doc.is_null() {
+        return Ok(SpecVersion::V0_1_0);
+    }
+    let version = Members::of(doc, "")?
+        .text("cniVersion")?
+        .unwrap_or_default();
+    SpecVersion::from_text(version).ok_or_else(|| ResultError::UnsupportedVersion {
+        version: quoted(version),
+    })
+}
+
+/// A list of objects, without any `null`.
+fn elements<T>(
+    members: &Members<'_>,
+    name: &str,
+    read: impl Fn(&Members<'_>) -> Result<T, ResultError>,
+) -> Result<Vec<T>, ResultError> {
+    let elements = members.list(name)?.iter().enumerate();
+    elements
+        .map(|(i, element)| {
+            let place = format!("{}[{i}]", members.place(name));
+            match element {
+                Value::Null => Err(ResultError::Null { place }),
+                element => read(&Members::of(element, place)?),
+            }
+        })
+        .collect()
+}
+
+pub(crate) fn read_routes(members: &Members<'_>) -> Result<Vec<Route>, ResultError> {
+    elements(members, "routes", Route::read)
+}
+
+pub(crate) fn read_net(members: &Members<'_>, name: &str) -> Result<IpNet, ResultError> {
+    let place = || members.place(name);
+    if members.raw(name).is_none() {
+        return Err(ResultError::Missing { place: place() });
+    }
+    // A null is the empty text to Go here, and no address.
+    let text = members.text(name)?.unwrap_or_default();
+    IpNet::parse(text).map_err(|_| ResultError::BadCidr {
+        place: place(),
+        text: quoted(text),
+    })
+}
+
+/// Absent and empty are none.
+pub(crate) fn read_ip(members: &Members<'_>, name: &str) -> Result<Option<IpAddr>, ResultError> {
+    let Some(text) = members.text(name)?.filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let bad = || ResultError::BadIp {
+        place: members.place(name),
+        text: quoted(text),
+    };
+    parse_ip(text).map(Some).ok_or_else(bad)
+}
+
+fn nonzero(members: &Members<'_>, name: &str) -> Result<Option<i64>, ResultError> {
+    Ok(members.integer(name)?.filter(|number| *number != 0))
+}
+
+pub(crate) fn document(version: SpecVersion) -> Map {
+    let mut doc = Map::new();
+    doc.insert("cniVersion".into(), version.as_str().into());
+    doc
+}
+
+pub(crate) fn put_list(map: &mut Map, name: &str, elements: impl Iterator<Item = Map>) {
+    let elements: Vec<_> = elements.map(Value::Object).collect();
+    if !elements.is_empty() {
+        map.insert(name.into(), Value::Array(elements));
+    }
+}
+
+fn put_text(map: &mut Map, name: &str, text: Option<String>) {
+    if let Some(text) = text.filter(|text| !text.is_empty()) {
+        map.insert(name.into(), text.into());
+    }
+}
+
+fn put_texts(map: &mut Map, name: &str, texts: Vec<String>) {
+    if !texts.is_empty() {
+        map.insert(name.into(), texts.into());
+    }
+}
+
+fn put_nonzero(map: &mut Map, name: &str, number: Option<i64>) {
+    if let Some(number) = number.filter(|number| *number != 0) {
+        map.insert(name.into(), number.into());
+    }
+}
+
+pub(crate) fn put_ip(map: &mut Map, name: &str, addr: Option<IpAddr>) {
+    if let Some(addr) = addr {
+        map.insert(name.into(), addr.to_canonical().to_string().into());
+    }
+}
+
+pub(crate) fn put_others(map: &mut Map, extra: Map, known: &[&str]) {
+    let unknown = |name: &str| !known.iter().any(|known| json::same_name(known, name));
+    map.extend(
+        extra
+            .into_iter()
+            .filter(|(name, value)| unknown(name) && !value.is_null()),
+    );
+}
