@@ -1,1 +1,40 @@
+//! Routes as values: normalising, comparing, validating, planning and undoing, without any input or output.
+//!
+//! The engine runs these on a real kernel, the SDK's test host and every dry run on a [`SimulatedTable`] that
+//! behaves as the kernel was measured to. Both are a [`Wire`], and every [`Wire`] is a [`Table`], which is what a
+//! stage's `routes` capability calls: list, apply, replace, undo.
 
+mod apply;
+mod errno;
+mod error;
+mod family;
+mod hop;
+mod journal;
+mod kind;
+mod link;
+mod prefix;
+mod request;
+mod route;
+mod scope;
+mod simulate;
+mod slot;
+mod spec;
+mod table;
+mod wire;
+
+pub use errno::Errno;
+pub use error::{ErrorKind, RouteError};
+pub use family::Family;
+pub use hop::Hop;
+pub use journal::{Entry, Journal, JournalError, Mark, RouteChange, Sysctl};
+pub use kind::Kind;
+pub use link::{Link, LinkRef};
+pub use prefix::{Prefix, PrefixError};
+pub use request::{Action, Mode, Request, Via};
+pub use route::{Attribute, Expiry, Route};
+pub use scope::Scope;
+pub use simulate::SimulatedTable;
+pub use slot::Slot;
+pub use spec::{Change, RouteSpec};
+pub use table::{Applied, ApplyFailure, Table, Undo};
+pub use wire::{Echo, Failure, Wire};

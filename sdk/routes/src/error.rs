@@ -1,0 +1,115 @@
+use std::fmt;
+
+use crate::{Errno, Family};
+
+/// The kinds of `error-kind` in the contract's `routes` interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ErrorKind {
+    /// Not granted, or outside the attachment's scope.
+    Denied,
+    /// The request itself makes no sense.
+    Invalid,
+    NotFound,
+    Exists,
+    /// The kernel's slot is held by another interface's route.
+    Conflict,
+    NoDevice,
+    LinkDown,
+    GatewayUnreachable,
+    BadSource,
+    Permission,
+    Ipv6Disabled,
+    Busy,
+    /// A dump was interrupted by changes more often than is sensible.
+    Interrupted,
+    /// The kernel's answer did not come.
+    Lost,
+    Timeout,
+    /// The kernel changed another route than was meant.
+    WrongRoute,
+    /// The table read back is not the wanted one.
+    Verify,
+    Namespace,
+    Other,
+}
+
+/// One thing that went wrong, with all that a person needs to find out why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteError {
+    pub kind: ErrorKind,
+    /// What was tried: `add`, `delete`, `replace`, `list`, `links`, `verify`, `undo`, `sysctl`, `open`.
+    pub operation: &'static str,
+    pub family: Option<Family>,
+    /// The route as ip-route(8) would print it.
+    pub route: Option<String>,
+    /// Name and index.
+    pub link: Option<String>,
+    /// The namespace's path.
+    pub netns: String,
+    pub errno: Option<Errno>,
+    /// The kernel's own words (NLMSGERR_ATTR_MSG).
+    pub kernel_message: Option<String>,
+    /// The byte of the request that the kernel objects to (NLMSGERR_ATTR_OFFS).
+    pub offset: Option<u32>,
+    /// The cause in our words and what to do.
+    pub reason: Option<String>,
+}
+
+impl RouteError {
+    pub fn new(kind: ErrorKind, operation: &'static str, netns: &str) -> RouteError {
+        RouteError {
+            kind,
+            operation,
+            family: None,
+            route: None,
+            link: None,
+            netns: netns.to_owned(),
+            errno: None,
+            kernel_message: None,
+            offset: None,
+            reason: None,
+        }
+    }
+
+    pub fn reason(mut self, reason: impl Into<String>) -> RouteError {
+        self.reason = Some(reason.into());
+        self
+    }
+}
+
+impl fmt::Display for RouteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.operation)?;
+        if let Some(family) = self.family {
+            write!(f, " {family}")?;
+        }
+        match self.operation {
+            "add" | "delete" | "replace" => f.write_str(" route")?,
+            _ => {}
+        }
+        if let Some(route) = &self.route {
+            write!(f, " \"{route}\"")?;
+        }
+        if let Some(link) = &self.link {
+            write!(f, " on {link}")?;
+        }
+        write!(f, " in {}: ", self.netns)?;
+        let mut parts = Vec::new();
+        parts.extend(self.reason.clone());
+        match (&self.errno, &self.kernel_message) {
+            (Some(errno), Some(message)) => parts.push(format!("the kernel says {errno}, \"{message}\"")),
+            (Some(errno), None) => parts.push(format!("the kernel says {errno}")),
+            (None, Some(message)) => parts.push(format!("the kernel says \"{message}\"")),
+            (None, None) => {}
+        }
+        if let Some(offset) = self.offset {
+            parts.push(format!("at byte {offset} of the request"));
+        }
+        if parts.is_empty() {
+            parts.push(format!("{:?}", self.kind));
+        }
+        f.write_str(&parts.join("; "))
+    }
+}
+
+impl std::error::Error for RouteError {}

@@ -1,0 +1,40 @@
+use std::fmt;
+
+/// A network link of the namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    pub index: u32,
+    pub name: String,
+    pub alt_names: Vec<String>,
+    /// Hardware address as lower-case hexadecimal with colons.
+    pub mac: Option<String>,
+    pub mtu: u32,
+    /// The administrative state (IFF_UP).
+    pub up: bool,
+    /// The carrier (IFF_LOWER_UP).
+    pub carrier: bool,
+    /// The kernel's kind (IFLA_INFO_KIND), such as `veth`.
+    pub kind: Option<String>,
+}
+
+impl Link {
+    /// Whether the text is this link's name, alternative name or hardware address.
+    pub fn answers_to(&self, text: &str) -> bool {
+        self.name == text
+            || self.alt_names.iter().any(|name| name == text)
+            || self.mac.as_deref().is_some_and(|mac| mac.eq_ignore_ascii_case(text))
+    }
+}
+
+/// A link as a journal remembers it and an error names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkRef {
+    pub index: u32,
+    pub name: String,
+}
+
+impl fmt::Display for LinkRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (index {})", self.name, self.index)
+    }
+}

@@ -1,0 +1,124 @@
+use std::net::IpAddr;
+
+use crate::route::Attribute;
+use crate::{Family, Hop, Kind, Prefix, Route};
+
+/// One RTM_NEWROUTE or RTM_DELROUTE. A kernel delete is a pattern whose first match dies, so a request says all
+/// that there is to say; netlink treats 0 as "not given" for metric and protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub action: Action,
+    pub family: Family,
+    pub table: u32,
+    pub dst: Prefix,
+    pub from: Option<Prefix>,
+    pub tos: u8,
+    pub metric: u32,
+    pub kind: Kind,
+    pub scope: u8,
+    pub protocol: u8,
+    pub source: Option<IpAddr>,
+    pub mtu: Option<u32>,
+    pub advmss: Option<u32>,
+    pub via: Via,
+    pub metrics: Vec<Attribute>,
+    pub extra: Vec<Attribute>,
+    /// Seconds.
+    pub expires: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Add(Mode),
+    Delete,
+}
+
+/// The NLM_F_* flags of an add.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// CREATE and EXCL: the slot must be empty.
+    Exclusive,
+    /// CREATE and APPEND: behind the slot's routes, or as one more hop.
+    Append,
+    /// CREATE alone: before the slot's routes (IPv4).
+    Prepend,
+    /// CREATE and REPLACE: instead of the slot's first route.
+    Replace,
+}
+
+/// Where packets go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Via {
+    Nothing,
+    /// RTA_GATEWAY and RTA_OIF. In an IPv6 delete the unspecified gateway names a route without one.
+    One(Hop),
+    /// RTA_MULTIPATH.
+    Many(Vec<Hop>),
+    /// RTA_NH_ID.
+    Object(u32),
+}
+
+/// The loopback link of every namespace. The kernel shows IPv6 routes that reject on it.
+const LOOPBACK: u32 = 1;
+
+impl Request {
+    pub fn add(route: &Route, mode: Mode) -> Request {
+        let via = match (route.object, route.hops.as_slice()) {
+            (Some(object), _) => Via::Object(object),
+            (None, []) => Via::Nothing,
+            // As a list the hop keeps its weight when it becomes one of several.
+            (None, [hop]) if hop.weight == 0 => Via::One(hop.clone()),
+            (None, hops) => Via::Many(hops.to_vec()),
+        };
+        Request { via, expires: route.expires.0, ..Request::of(Action::Add(mode), route) }
+    }
+
+    /// `route` is one IPv4 route with all its hops, or one leg of an IPv6 route.
+    pub fn delete(route: &Route) -> Request {
+        let via = match (route.family, route.object, route.hops.as_slice()) {
+            (_, Some(object), _) => Via::Object(object),
+            (Family::V4, _, []) => Via::Nothing,
+            (Family::V6, _, []) => Via::One(Hop { gateway: Some(unspecified()), ..Hop::dev(LOOPBACK) }),
+            (Family::V6, _, [hop]) => Via::One(Hop {
+                // No gateway would match any, and take all hops of the slot with it.
+                gateway: Some(hop.gateway.unwrap_or(unspecified())),
+                ..hop.clone()
+            }),
+            (_, _, [hop]) => Via::One(hop.clone()),
+            (_, _, hops) => Via::Many(hops.to_vec()),
+        };
+        Request { via, expires: None, ..Request::of(Action::Delete, route) }
+    }
+
+    /// Legs of one IPv6 route may differ in protocol, and a dump shows only the first one's; gateway and link
+    /// already name a leg.
+    pub fn delete_leg(route: &Route) -> Request {
+        Request { protocol: 0, ..Request::delete(route) }
+    }
+
+    fn of(action: Action, route: &Route) -> Request {
+        Request {
+            action,
+            family: route.family,
+            table: route.table,
+            dst: route.dst,
+            from: route.from,
+            tos: route.tos,
+            metric: route.metric,
+            kind: route.kind,
+            scope: route.scope,
+            protocol: route.protocol,
+            source: route.source,
+            mtu: route.mtu,
+            advmss: route.advmss,
+            via: Via::Nothing,
+            metrics: route.metrics.clone(),
+            extra: route.extra.clone(),
+            expires: None,
+        }
+    }
+}
+
+fn unspecified() -> IpAddr {
+    IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED)
+}

@@ -1,0 +1,71 @@
+use std::time::Duration;
+
+use crate::{Errno, Family, Link, Request, Route};
+
+/// What carries single requests to a routing table: a namespace's kernel, or a [`crate::SimulatedTable`].
+pub trait Wire {
+    /// The namespace's path, or another name for people.
+    fn namespace(&self) -> &str;
+
+    fn links(&mut self) -> Result<Vec<Link>, Failure>;
+
+    /// The link of that name, alternative name or hardware address.
+    fn find_link(&mut self, text: &str) -> Result<Option<Link>, Failure> {
+        Ok(self.links()?.into_iter().find(|link| link.answers_to(text)))
+    }
+
+    /// All routes of a table in the kernel's order. A table that does not exist is ENOENT.
+    fn dump(&mut self, family: Family, table: u32) -> Result<Vec<Route>, Failure>;
+
+    /// One acknowledged and echoed request.
+    fn send(&mut self, request: &Request) -> Result<Vec<Echo>, Failure>;
+
+    /// A setting of `net.ipv6.conf.LINK`; none if there is no such setting.
+    fn sysctl(&mut self, link: &str, key: &str) -> Result<Option<String>, Failure>;
+
+    fn set_sysctl(&mut self, link: &str, key: &str, value: &str) -> Result<(), Failure>;
+}
+
+/// A route that the kernel says it added or deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Echo {
+    pub deleted: bool,
+    pub route: Route,
+}
+
+/// Why a request has no answer or a bad one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    #[error("the kernel says {errno}{}", .message.as_deref().map(|m| format!(", \"{m}\"")).unwrap_or_default())]
+    Kernel { errno: Errno, message: Option<String>, offset: Option<u32> },
+    /// It is not known whether the request was carried out.
+    #[error("the kernel's answer was lost: {0}")]
+    Lost(String),
+    /// It is not known whether the request was carried out.
+    #[error("the kernel did not answer within {0:?}")]
+    Timeout(Duration),
+    #[error("the dump was interrupted by changes {0} times")]
+    Interrupted(u32),
+    #[error("{0}")]
+    Namespace(String),
+    #[error("{0}")]
+    Other(String),
+}
+
+impl Failure {
+    pub fn kernel(errno: Errno) -> Failure {
+        Failure::Kernel { errno, message: None, offset: None }
+    }
+
+    pub fn errno(&self) -> Option<Errno> {
+        match self {
+            Failure::Kernel { errno, .. } => Some(*errno),
+            _ => None,
+        }
+    }
+
+    /// The request may have been carried out all the same.
+    pub(crate) fn is_uncertain(&self) -> bool {
+        matches!(self, Failure::Lost(_) | Failure::Timeout(_))
+    }
+}
