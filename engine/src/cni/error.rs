@@ -1,0 +1,162 @@
+//! The error that a caller gets: the only place where one becomes a CNI error object.
+
+use std::any::Any;
+use std::fmt::Write;
+
+use catena_cni::error::{ErrorObject, code};
+use catena_cni::version::SpecVersion;
+
+use crate::delegate::DelegateError;
+
+/// A failure of the whole call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CniError {
+    /// A code of formats.md, a delegate's or a stage's own.
+    pub code: u32,
+    /// What went wrong, with subject and cause; most runtimes show little else.
+    pub msg: String,
+    /// Everything else that a person needs, one fact or further failure each.
+    pub details: Vec<String>,
+}
+
+impl CniError {
+    /// An error without details.
+    pub fn new(code: u32, msg: impl Into<String>) -> Self {
+        Self { code, msg: msg.into(), details: Vec::new() }
+    }
+
+    /// With one more fact.
+    #[must_use]
+    pub fn detail(mut self, fact: impl Into<String>) -> Self {
+        self.details.push(fact.into());
+        self
+    }
+
+    /// The first of `errors` with the others in its details, since a caller sees one code and has to act on the first
+    /// cause; `None` if there is no error.
+    pub fn first_of(errors: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let mut errors = errors.into_iter();
+        let mut first = errors.next()?;
+        for other in errors {
+            first.add(other);
+        }
+        Some(first)
+    }
+
+    /// Adds another failure to the details.
+    pub fn add(&mut self, other: Self) {
+        self.details.push(format!("{} (code {})", other.msg, other.code));
+        self.details.extend(other.details);
+    }
+
+    /// What a caught panic says.
+    pub fn from_panic(payload: &(dyn Any + Send)) -> Self {
+        let text = payload
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("no message");
+        Self::new(code::INTERNAL, format!("internal error in catena (a panic): {text}"))
+    }
+
+    /// The same error without the words by which go-cni takes a failed DEL for a successful one, whoever wrote them.
+    #[must_use]
+    pub fn for_del(mut self) -> Self {
+        self.msg = reword(&self.msg);
+        for detail in &mut self.details {
+            *detail = reword(detail);
+        }
+        self
+    }
+
+    /// The document for stdout. `version` is the request's, if it is known.
+    pub fn to_object(&self, version: Option<SpecVersion>) -> ErrorObject {
+        ErrorObject {
+            cni_version: Some(version.unwrap_or(SpecVersion::NEWEST).as_str().to_owned()),
+            code: self.code,
+            msg: escape(&self.msg),
+            details: (!self.details.is_empty()).then(|| escape(&self.details.join("; "))),
+        }
+    }
+}
+
+impl From<DelegateError> for CniError {
+    fn from(error: DelegateError) -> Self {
+        let mut this = Self::new(error.code(), error.to_string());
+        this.details.extend(error.details().map(str::to_owned));
+        this
+    }
+}
+
+/// The text with every control character written out, for a terminal or a log.
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '\n' => escaped.push_str("\\n"),
+            '\r' => escaped.push_str("\\r"),
+            '\t' => escaped.push_str("\\t"),
+            // The separators end a line for some readers; the others turn the direction of what follows.
+            '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                // Writing to a String cannot fail.
+                let _ = write!(escaped, "\\u{{{:x}}}", u32::from(char));
+            }
+            char if char.is_control() => {
+                let _ = write!(escaped, "\\u{{{:x}}}", u32::from(char));
+            }
+            char => escaped.push(char),
+        }
+    }
+    escaped
+}
+
+fn reword(text: &str) -> String {
+    let text = replace_any_case(text, "not found", "missing");
+    replace_any_case(&text, "no such file or directory", "file or directory does not exist")
+}
+
+/// `words` are ASCII, so a match starts and ends at a character's boundary.
+fn replace_any_case(text: &str, words: &str, by: &str) -> String {
+    let mut replaced = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) =
+        rest.as_bytes().windows(words.len()).position(|window| window.eq_ignore_ascii_case(words.as_bytes()))
+    {
+        let (before, found) = rest.split_at(at);
+        replaced.push_str(before);
+        replaced.push_str(by);
+        rest = found.split_at(words.len()).1;
+    }
+    replaced.push_str(rest);
+    replaced
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_del_error_is_never_taken_for_success() {
+        let error = CniError::new(7, "Link NOT FOUND: é not found, No Such File Or Directory")
+            .detail("open /x: no such file or directory")
+            .for_del();
+        assert_eq!(error.msg, "Link missing: é missing, file or directory does not exist");
+        assert_eq!(error.details, ["open /x: file or directory does not exist"]);
+    }
+
+    #[test]
+    fn what_a_person_reads_has_no_control_characters() {
+        let object = CniError::new(7, "a\n\u{1b}[31mb\u{202e}").detail("c\0").detail("d").to_object(None);
+        assert_eq!(object.msg, "a\\n\\u{1b}[31mb\\u{202e}");
+        assert_eq!(object.details.as_deref(), Some("c\\u{0}; d"));
+        assert_eq!(object.cni_version.as_deref(), Some("1.1.0"));
+    }
+
+    #[test]
+    fn the_first_error_decides() {
+        let all = [CniError::new(11, "later").detail("a"), CniError::new(7, "bad").detail("b")];
+        let first = CniError::first_of(all).unwrap();
+        assert_eq!((first.code, first.msg.as_str()), (11, "later"));
+        assert_eq!(first.details, ["a", "bad (code 7)", "b"]);
+    }
+}

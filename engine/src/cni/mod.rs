@@ -1,0 +1,20 @@
+//! The room where a call comes in and an answer goes out: environment and stdin into types that cannot be invalid,
+//! and the one JSON document on stdout.
+
+mod attachment;
+mod conf;
+mod entry;
+mod error;
+mod invocation;
+mod reply;
+mod selection;
+pub mod stdin;
+
+pub use attachment::AttachmentSpec;
+pub use conf::{Conf, Level, LogConf, PipelineRef, Role, ValidSet};
+pub use entry::{Entry, EntryMode, OnError};
+pub use error::{CniError, escape};
+pub use invocation::{Invocation, Request, Target};
+pub use reply::{Reply, about};
+
+pub use crate::delegate::Command;

@@ -1,0 +1,179 @@
+//! libcni's result cache, in its own format: `<folder>/results/<network>-<container id>-<interface>`.
+//!
+//! Other programs read and write these files. Unlike libcni we write them by rename.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use catena_cni::args::CniArgs;
+use catena_cni::json::{self, Map};
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use super::atomic;
+use super::exec::Attachment;
+
+const KIND: &str = "cniCacheV1";
+
+/// Why the cache could not be used.
+#[derive(Debug, Error)]
+pub enum CacheError {
+    /// The file system said no.
+    #[error("cache file {path} cannot be {operation}: {cause}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        operation: &'static str,
+        /// Why it failed.
+        #[source]
+        cause: io::Error,
+    },
+    /// Not JSON, or not an object.
+    #[error("cache file {path} is damaged: {cause}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: String,
+    },
+}
+
+/// Where the result of an attachment is cached. `folder` is the `cniDir`.
+pub fn path(folder: &Path, network: &str, container_id: &str, ifname: &str) -> PathBuf {
+    folder.join("results").join(format!("{network}-{container_id}-{ifname}"))
+}
+
+/// Caches `result` for the attachment. `list` is the text of the configuration list.
+pub fn store(
+    folder: &Path,
+    network: &str,
+    list: &[u8],
+    at: &Attachment<'_>,
+    result: &Value,
+) -> Result<(), CacheError> {
+    let mut entry = Map::new();
+    let mut put = |name: &str, value: Value| entry.insert(name.to_owned(), value);
+    put("kind", json!(KIND));
+    put("containerId", json!(at.container_id));
+    put("config", Value::String(base64(list)));
+    put("ifName", json!(at.ifname));
+    put("networkName", json!(network));
+    if let Some(netns) = at.netns.filter(|netns| !netns.is_empty()) {
+        put("netns", json!(netns));
+    }
+    // Arguments that are no pairs never came from libcni, and it could not cache them either.
+    let args: Value = CniArgs::parse(at.args)
+        .map(|args| args.iter().map(|(key, value)| json!([key, value])).collect())
+        .unwrap_or_default();
+    if args.as_array().is_some_and(|args| !args.is_empty()) {
+        put("cniArgs", args);
+    }
+    if !at.capability_args.is_empty() {
+        put("capabilityArgs", Value::Object(at.capability_args.clone()));
+    }
+    put("result", result.clone());
+    let path = path(folder, network, at.container_id, at.ifname);
+    atomic::write(&path, Value::Object(entry).to_string().as_bytes()).map_err(|cause| CacheError::Io {
+        path,
+        operation: "written",
+        cause,
+    })
+}
+
+/// The cached result, in the version in which it was stored; `None` if there is no file.
+///
+/// Files of the old form hold nothing but the result. As in libcni, whatever is not of the known kind is read as that.
+pub fn load(
+    folder: &Path,
+    network: &str,
+    container_id: &str,
+    ifname: &str,
+) -> Result<Option<Value>, CacheError> {
+    let path = path(folder, network, container_id, ifname);
+    let text = match fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(cause) => return Err(CacheError::Io { path, operation: "read", cause }),
+    };
+    let damaged = |cause: String| CacheError::Damaged { path: path.clone(), cause };
+    let Value::Object(mut entry) = json::parse(&text).map_err(|error| damaged(error.to_string()))? else {
+        return Err(damaged("it is not a JSON object".to_owned()));
+    };
+    let mut result = if json::get(&entry, "kind").and_then(Value::as_str) == Some(KIND) {
+        match json::get(&entry, "result") {
+            Some(Value::Object(result)) => result.clone(),
+            None | Some(Value::Null) => Map::new(),
+            Some(_) => return Err(damaged("its result is not a JSON object".to_owned())),
+        }
+    } else {
+        for member in [
+            "kind",
+            "containerId",
+            "config",
+            "ifName",
+            "networkName",
+            "netns",
+            "cniArgs",
+            "capabilityArgs",
+            "result",
+        ] {
+            entry.remove(member);
+        }
+        entry
+    };
+    if json::get(&result, "cniVersion").is_none_or(|version| version.as_str() == Some("")) {
+        result.insert("cniVersion".to_owned(), json!("0.1.0"));
+    }
+    Ok(Some(Value::Object(result)))
+}
+
+/// Removes the file; that it is not there is no error.
+pub fn remove(folder: &Path, network: &str, container_id: &str, ifname: &str) -> Result<(), CacheError> {
+    let path = path(folder, network, container_id, ifname);
+    match fs::remove_file(&path) {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+            Err(CacheError::Io { path, operation: "removed", cause })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// RFC 4648, section 4, as Go marshals a byte slice.
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
+        let group = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for position in 0..4 {
+            if position <= chunk.len() {
+                let sextet = (group >> (18 - 6 * position)) & 63;
+                text.push(char::from(ALPHABET[sextet as usize]));
+            } else {
+                text.push('=');
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base64;
+
+    #[test]
+    fn base64_pads_as_the_rfc_shows() {
+        for (plain, coded) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("\u{ff}\u{3fe}", "w7/Pvg=="),
+        ] {
+            assert_eq!(base64(plain.as_bytes()), coded);
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! The room of the delegates: find them, run them, run a chain of them across a list, and libcni's cache.
+
+mod atomic;
+pub mod cache;
+mod chain;
+mod command;
+mod error;
+mod exec;
+mod process;
+mod search;
+mod spawn;
+mod version;
+
+pub use chain::{BeforeStdin, Chain};
+pub use command::Command;
+pub use error::{DelegateError, Fault};
+pub use exec::{Attachment, Exec, NESTED, Observer, Run};
+pub use process::{Exit, Spawned};
+pub use search::Search;
+pub use version::Versions;

@@ -1,0 +1,310 @@
+//! One delegate process from start to end: three pipes of its own, a deadline, bounded output, and no waiting for
+//! anybody but the process itself.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{Pid, pipe2};
+
+use super::spawn::{self, Child, Image};
+
+/// Bytes of stderr that are kept: the end, where the cause usually is.
+const STDERR_TAIL: usize = 64 * 1024;
+/// How long somebody may keep the delegate's file open for writing before we give up. Installers copy a plugin over
+/// in far less.
+const BUSY_FOR: Duration = Duration::from_secs(2);
+/// After SIGKILL: a process in an uninterruptible system call (a dead network file system) may not die at all.
+const DEATH_WITHIN: Duration = Duration::from_secs(2);
+
+/// What to run and within which bounds.
+#[derive(Debug)]
+pub(super) struct Job<'a> {
+    pub(super) path: &'a CString,
+    pub(super) env: &'a [CString],
+    pub(super) stdin: &'a [u8],
+    pub(super) inherit: Option<BorrowedFd<'a>>,
+    pub(super) until: Instant,
+    /// Largest stdout in bytes.
+    pub(super) output_limit: usize,
+    /// Whether a larger stdout ends the process at once (where stdout is the answer), or is dropped.
+    pub(super) output_matters: bool,
+}
+
+/// A delegate that runs and has not been given its request yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spawned {
+    /// Process id.
+    pub pid: i32,
+    /// Its process group: the children of the delegate are in it as well, unless they leave it.
+    pub pgid: i32,
+    /// When it started, in clock ticks since boot (proc(5), `/proc/PID/stat` field 22), to tell it from a later
+    /// process of the same number. `None` where `/proc` cannot be read.
+    pub start_time: Option<u64>,
+}
+
+/// How the process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this status.
+    Status(i32),
+    /// By this signal, which we did not send.
+    Signal(Signal),
+    /// Killed by us: the deadline was over.
+    Deadline,
+    /// Killed by us: too much on stdout.
+    Output,
+}
+
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) exit: Exit,
+    pub(super) stdout: Vec<u8>,
+    pub(super) stderr: Vec<u8>,
+    /// Set when SIGKILL did not end it in time; it is left behind.
+    pub(super) undying: Option<i32>,
+}
+
+/// Why a process could not be run to its end.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Somebody has the file open for writing (ETXTBSY), for this long.
+    Busy(Duration),
+    /// `execve` or a preparation for it.
+    Spawn(Errno),
+    /// Our own pipes.
+    Io(&'static str, Errno),
+    /// The caller's `before_stdin` said no; the process was killed.
+    Withheld(String),
+}
+
+/// Runs `job`. `before_stdin` is called while the process already runs and before it gets a byte of its request.
+pub(super) fn run(
+    job: &Job<'_>,
+    before_stdin: &mut dyn FnMut(&Spawned) -> Result<(), String>,
+) -> Result<Ended, Failure> {
+    let pipe = || pipe2(OFlag::O_CLOEXEC).map_err(|errno| Failure::Io("pipe2", errno));
+    let (child_in, our_in) = pipe()?;
+    let (our_out, child_out) = pipe()?;
+    let (our_err, child_err) = pipe()?;
+    for fd in [&our_in, &our_out, &our_err] {
+        fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
+            .map_err(|errno| Failure::Io("fcntl(O_NONBLOCK)", errno))?;
+    }
+    let child = spawn_patiently(&Image {
+        path: job.path,
+        env: job.env,
+        stdin: child_in.as_fd(),
+        stdout: child_out.as_fd(),
+        stderr: child_err.as_fd(),
+        inherit: job.inherit,
+    })?;
+    drop((child_in, child_out, child_err));
+
+    let spawned = Spawned { pid: child.pid, pgid: child.pid, start_time: start_time(child.pid) };
+    if let Err(reason) = before_stdin(&spawned) {
+        end(&child);
+        return Err(Failure::Withheld(reason));
+    }
+    let pipes = Pipes {
+        stdin: Some(our_in.into()),
+        written: 0,
+        stdout: Some(our_out.into()),
+        stderr: Some(our_err.into()),
+    };
+    match converse(job, &child, pipes) {
+        Ok(ended) => Ok(ended),
+        Err(failure) => {
+            end(&child);
+            Err(failure)
+        }
+    }
+}
+
+/// libcni's retry runs a command object again that cannot be run twice; this one starts afresh each time.
+fn spawn_patiently(image: &Image<'_>) -> Result<Child, Failure> {
+    let began = Instant::now();
+    let mut pause = Duration::from_millis(2);
+    loop {
+        match spawn::spawn(image) {
+            Ok(child) => return Ok(child),
+            Err(Errno::ETXTBSY) if began.elapsed() + pause < BUSY_FOR => {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(50));
+            }
+            Err(Errno::ETXTBSY) => return Err(Failure::Busy(began.elapsed())),
+            Err(errno) => return Err(Failure::Spawn(errno)),
+        }
+    }
+}
+
+struct Pipes {
+    stdin: Option<File>,
+    written: usize,
+    stdout: Option<File>,
+    stderr: Option<File>,
+}
+
+fn converse(job: &Job<'_>, child: &Child, mut pipes: Pipes) -> Result<Ended, Failure> {
+    let mut stdout = Vec::new();
+    let mut stderr = Vec::new();
+    loop {
+        feed(job.stdin, &mut pipes)?;
+        let timeout = job.until.saturating_duration_since(Instant::now());
+        let gone = wait(&child.pidfd, &pipes, timeout)?;
+        // What a process wrote is in the pipe by the time it has ended, so reading once more after that gets all
+        // of it; whoever else holds the pipe open is not waited for.
+        let fits = read_stdout(job, &mut pipes, &mut stdout)?;
+        read_stderr(&mut pipes, &mut stderr)?;
+        let killed = if gone {
+            None
+        } else if !fits {
+            Some(Exit::Output)
+        } else if Instant::now() >= job.until {
+            Some(Exit::Deadline)
+        } else {
+            continue;
+        };
+        if let Some(exit) = killed {
+            let undying = (!end(child)).then_some(child.pid);
+            read_stderr(&mut pipes, &mut stderr)?;
+            return Ok(Ended { exit, stdout, stderr, undying });
+        }
+        let exit = reap(child.pid)?;
+        let exit = if fits { exit } else { Exit::Output };
+        return Ok(Ended { exit, stdout, stderr, undying: None });
+    }
+}
+
+/// Waits for something to do; true once the process has ended.
+fn wait(pidfd: &OwnedFd, pipes: &Pipes, timeout: Duration) -> Result<bool, Failure> {
+    let mut fds = Vec::with_capacity(4);
+    fds.push(PollFd::new(pidfd.as_fd(), PollFlags::POLLIN));
+    for file in [&pipes.stdout, &pipes.stderr].into_iter().flatten() {
+        fds.push(PollFd::new(file.as_fd(), PollFlags::POLLIN));
+    }
+    if let Some(file) = &pipes.stdin {
+        fds.push(PollFd::new(file.as_fd(), PollFlags::POLLOUT));
+    }
+    // Rounded up, so that the loop does not spin through the last millisecond.
+    let millis = timeout.as_millis().saturating_add(1).min(i32::MAX as u128) as i32;
+    match poll(&mut fds, PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX)) {
+        Ok(_) => Ok(fds.first().and_then(PollFd::any).unwrap_or(false)),
+        Err(Errno::EINTR) => Ok(false),
+        Err(errno) => Err(Failure::Io("poll", errno)),
+    }
+}
+
+/// Writes as much of the request as the pipe takes, and closes it after the last byte.
+fn feed(request: &[u8], pipes: &mut Pipes) -> Result<(), Failure> {
+    let Some(file) = &mut pipes.stdin else { return Ok(()) };
+    while let Some(rest) = request.get(pipes.written..).filter(|rest| !rest.is_empty()) {
+        match file.write(rest) {
+            Ok(count) => pipes.written += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            // A plugin need not read its request.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+            Err(error) => return Err(Failure::Io("write of the request", errno_of(&error))),
+        }
+    }
+    pipes.stdin = None;
+    Ok(())
+}
+
+/// False once there is more than the limit and that matters.
+fn read_stdout(job: &Job<'_>, pipes: &mut Pipes, into: &mut Vec<u8>) -> Result<bool, Failure> {
+    let mut fits = true;
+    drain(&mut pipes.stdout, "read of stdout", |bytes| {
+        let room = job.output_limit.saturating_sub(into.len());
+        into.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+        fits = bytes.len() <= room || !job.output_matters;
+        fits
+    })?;
+    Ok(fits)
+}
+
+fn read_stderr(pipes: &mut Pipes, into: &mut Vec<u8>) -> Result<(), Failure> {
+    drain(&mut pipes.stderr, "read of stderr", |bytes| {
+        into.extend_from_slice(bytes);
+        if into.len() > 2 * STDERR_TAIL {
+            into.drain(..into.len() - STDERR_TAIL);
+        }
+        true
+    })?;
+    into.drain(..into.len().saturating_sub(STDERR_TAIL));
+    Ok(())
+}
+
+/// Reads what is there, at most a few pipes' worth, so that an endless writer does not keep us from the deadline.
+fn drain(
+    pipe: &mut Option<File>,
+    what: &'static str,
+    mut take: impl FnMut(&[u8]) -> bool,
+) -> Result<(), Failure> {
+    let Some(file) = pipe else { return Ok(()) };
+    let mut buffer = [0; 16 * 1024];
+    for _ in 0..64 {
+        match file.read(&mut buffer) {
+            Ok(0) => {
+                *pipe = None;
+                return Ok(());
+            }
+            Ok(count) => {
+                if !take(buffer.get(..count).unwrap_or_default()) {
+                    return Ok(());
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(Failure::Io(what, errno_of(&error))),
+        }
+    }
+    Ok(())
+}
+
+/// SIGKILL to the whole group and to the process, which may have left it; false if it does not die.
+fn end(child: &Child) -> bool {
+    // ESRCH: nobody is left in the group, or the process has ended. It is not yet waited for, so both numbers are
+    // still its own.
+    let _ = killpg(Pid::from_raw(child.pid), Signal::SIGKILL);
+    let _ = kill(Pid::from_raw(child.pid), Signal::SIGKILL);
+    let until = Instant::now() + DEATH_WITHIN;
+    let nothing = Pipes { stdin: None, written: 0, stdout: None, stderr: None };
+    while Instant::now() < until {
+        if matches!(wait(&child.pidfd, &nothing, until.saturating_duration_since(Instant::now())), Ok(true)) {
+            return reap(child.pid).is_ok();
+        }
+    }
+    false
+}
+
+/// Called once the process has ended, so it does not block.
+fn reap(pid: i32) -> Result<Exit, Failure> {
+    loop {
+        match waitpid(Pid::from_raw(pid), None) {
+            Ok(WaitStatus::Exited(_, status)) => return Ok(Exit::Status(status)),
+            Ok(WaitStatus::Signaled(_, signal, _)) => return Ok(Exit::Signal(signal)),
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(Failure::Io("waitpid", errno)),
+        }
+    }
+}
+
+/// Field 22 of `/proc/PID/stat`; the name in field 2 may hold anything, so fields are counted after its last `)`.
+fn start_time(pid: i32) -> Option<u64> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+fn errno_of(error: &io::Error) -> Errno {
+    Errno::from_raw(error.raw_os_error().unwrap_or(0))
+}

@@ -1,0 +1,77 @@
+//! What plugins answered to VERSION, remembered until their file changes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use super::atomic;
+
+/// The memory, a file (formats.md: `/run/catena/versions.json`) that is read when first needed.
+///
+/// It is an optimisation: a damaged file counts as empty and is written anew, and a write that fails is not an error.
+#[derive(Debug)]
+pub struct Versions {
+    file: PathBuf,
+    known: Mutex<Option<BTreeMap<PathBuf, Answer>>>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Answer {
+    inode: u64,
+    /// Seconds and nanoseconds.
+    mtime: (i64, i64),
+    versions: Vec<String>,
+}
+
+impl Answer {
+    fn of(path: &Path, versions: Vec<String>) -> Option<Self> {
+        let meta = fs::metadata(path).ok()?;
+        Some(Self { inode: meta.ino(), mtime: (meta.mtime(), meta.mtime_nsec()), versions })
+    }
+}
+
+impl Versions {
+    /// Nothing is read yet.
+    pub fn at(file: &Path) -> Self {
+        Self { file: file.to_owned(), known: Mutex::new(None) }
+    }
+
+    /// What the plugin listed, if the file is still the one that was asked.
+    pub fn known(&self, plugin: &Path) -> Option<Vec<String>> {
+        let mut guard = self.lock();
+        let answer = self.loaded(&mut guard).get(plugin)?;
+        let now = Answer::of(plugin, Vec::new())?;
+        ((now.inode, now.mtime) == (answer.inode, answer.mtime)).then(|| answer.versions.clone())
+    }
+
+    /// Remembers an answer.
+    pub(super) fn remember(&self, plugin: &Path, versions: &[String]) {
+        let Some(answer) = Answer::of(plugin, versions.to_vec()) else { return };
+        let mut guard = self.lock();
+        // Another process may have written since; what it lost to us, if anything, is asked again.
+        *guard = None;
+        let known = self.loaded(&mut guard);
+        known.insert(plugin.to_owned(), answer);
+        if let Ok(text) = serde_json::to_vec(known) {
+            // See the type's documentation.
+            let _ = atomic::write(&self.file, &text);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<BTreeMap<PathBuf, Answer>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn loaded<'g>(
+        &self,
+        guard: &'g mut MutexGuard<'_, Option<BTreeMap<PathBuf, Answer>>>,
+    ) -> &'g mut BTreeMap<PathBuf, Answer> {
+        guard.get_or_insert_with(|| {
+            fs::read(&self.file).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+        })
+    }
+}
