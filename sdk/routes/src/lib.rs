@@ -10,6 +10,7 @@ mod error;
 mod family;
 mod hop;
 mod journal;
+mod json;
 mod kind;
 mod link;
 mod prefix;

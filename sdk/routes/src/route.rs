@@ -1,6 +1,6 @@
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
-use std::fmt;
 
 use crate::slot::Slot;
 use crate::{Family, Hop, Kind, Prefix, RouteSpec};

@@ -16,12 +16,22 @@ impl SimulatedTable {
 }
 
 impl Wire for SimulatedTable {
-    fn namespace(&self) -> &str { &self.name }
-    fn links(&mut self) -> Result<Vec<Link>, Failure> { Ok(self.links.clone()) }
+    fn namespace(&self) -> &str {
+        &self.name
+    }
+    fn links(&mut self) -> Result<Vec<Link>, Failure> {
+        Ok(self.links.clone())
+    }
     fn dump(&mut self, family: Family, table: u32) -> Result<Vec<Route>, Failure> {
         Ok(self.routes.iter().filter(|r| r.family == family && r.table == table).cloned().collect())
     }
-    fn send(&mut self, _: &Request) -> Result<Vec<Echo>, Failure> { Ok(Vec::new()) }
-    fn sysctl(&mut self, _: &str, _: &str) -> Result<Option<String>, Failure> { Ok(None) }
-    fn set_sysctl(&mut self, _: &str, _: &str, _: &str) -> Result<(), Failure> { Ok(()) }
+    fn send(&mut self, _: &Request) -> Result<Vec<Echo>, Failure> {
+        Ok(Vec::new())
+    }
+    fn sysctl(&mut self, _: &str, _: &str) -> Result<Option<String>, Failure> {
+        Ok(None)
+    }
+    fn set_sysctl(&mut self, _: &str, _: &str, _: &str) -> Result<(), Failure> {
+        Ok(())
+    }
 }

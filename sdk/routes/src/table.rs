@@ -12,7 +12,12 @@ pub trait Table {
     fn routes(&mut self, family: Family, table: u32) -> Result<Vec<Route>, RouteError>;
 
     /// All changes or none, in an order that leaves no gap, verified by echo and by reading back.
-    fn apply(&mut self, scope: &Scope, changes: &[Change], journal: &mut Journal) -> Result<Applied, ApplyFailure>;
+    fn apply(
+        &mut self,
+        scope: &Scope,
+        changes: &[Change],
+        journal: &mut Journal,
+    ) -> Result<Applied, ApplyFailure>;
 
     /// Makes the routes of one link, family and table be the wanted ones, or leaves all as it was. Of routes over
     /// several links only this link's hops count. With `keep_kernel` routes that the kernel made stay unless a
@@ -79,18 +84,27 @@ impl Undo {
 
 impl<W: Wire> Table for W {
     fn links(&mut self) -> Result<Vec<Link>, RouteError> {
-        Wire::links(self).map_err(|failure| RouteError::new(ErrorKind::Other, "links", self.namespace()).reason(failure.to_string()))
+        Wire::links(self).map_err(|failure| {
+            RouteError::new(ErrorKind::Other, "links", self.namespace()).reason(failure.to_string())
+        })
     }
 
     fn find_link(&mut self, text: &str) -> Result<Option<Link>, RouteError> {
-        Wire::find_link(self, text).map_err(|failure| RouteError::new(ErrorKind::Other, "links", self.namespace()).reason(failure.to_string()))
+        Wire::find_link(self, text).map_err(|failure| {
+            RouteError::new(ErrorKind::Other, "links", self.namespace()).reason(failure.to_string())
+        })
     }
 
     fn routes(&mut self, family: Family, table: u32) -> Result<Vec<Route>, RouteError> {
         crate::apply::routes(self, family, table)
     }
 
-    fn apply(&mut self, scope: &Scope, changes: &[Change], journal: &mut Journal) -> Result<Applied, ApplyFailure> {
+    fn apply(
+        &mut self,
+        scope: &Scope,
+        changes: &[Change],
+        journal: &mut Journal,
+    ) -> Result<Applied, ApplyFailure> {
         crate::apply::apply(self, scope, changes, journal)
     }
 

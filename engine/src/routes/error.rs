@@ -1,0 +1,3 @@
+//! What can go wrong with routes.
+
+pub use catena_routes::{Errno, ErrorKind, RouteError};

@@ -1,0 +1,3 @@
+//! Network links.
+
+pub use catena_routes::Link;

@@ -1,0 +1,115 @@
+//! A network namespace, opened once and kept by its descriptor.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::sched::{CloneFlags, setns};
+use nix::sys::statfs::{FsType, fstatfs};
+
+/// NSFS_MAGIC of linux/magic.h.
+const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
+
+/// The namespace of the thread that asks.
+const CURRENT: &str = "/proc/thread-self/ns/net";
+
+/// A network namespace that lives at least as long as this value.
+#[derive(Clone, Debug)]
+pub struct Netns {
+    file: Arc<File>,
+    path: PathBuf,
+    /// Device and inode: what tells namespaces apart.
+    id: (u64, u64),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum NetnsError {
+    #[error("no network namespace at {path}")]
+    Missing { path: PathBuf },
+    #[error("{path} cannot be opened: {source}")]
+    Open { path: PathBuf, source: io::Error },
+    #[error(
+        "{path} is no namespace; a network namespace is a file such as /run/netns/NAME or /proc/PID/ns/net"
+    )]
+    NotNamespace { path: PathBuf },
+    #[error("{path} is a namespace, but no network namespace")]
+    NotNetwork { path: PathBuf },
+    #[error("no right to enter the network namespace {path} (CAP_SYS_ADMIN, EPERM)")]
+    Permission { path: PathBuf },
+    #[error("the network namespace {path} cannot be entered: {source}")]
+    Enter { path: PathBuf, source: io::Error },
+    #[error("no thread for the network namespace {path}: {source}")]
+    Thread { path: PathBuf, source: io::Error },
+}
+
+impl Netns {
+    /// Opens the namespace and makes sure that it is one of networks and can be entered.
+    pub fn open(path: impl AsRef<Path>) -> Result<Netns, NetnsError> {
+        let netns = Netns::open_unchecked(path.as_ref())?;
+        netns.run(|| ())?;
+        Ok(netns)
+    }
+
+    /// The namespace of the calling thread.
+    pub fn current() -> Result<Netns, NetnsError> {
+        Netns::open_unchecked(Path::new(CURRENT))
+    }
+
+    fn open_unchecked(path: &Path) -> Result<Netns, NetnsError> {
+        let path = path.to_owned();
+        // A fifo or a device must not make us wait.
+        let flags =
+            nix::fcntl::OFlag::O_CLOEXEC | nix::fcntl::OFlag::O_NONBLOCK | nix::fcntl::OFlag::O_NOCTTY;
+        let file = match File::options().read(true).custom_flags(flags.bits()).open(&path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(NetnsError::Missing { path }),
+            Err(source) => return Err(NetnsError::Open { path, source }),
+        };
+        let open = |source: io::Error| NetnsError::Open { path: path.clone(), source };
+        if fstatfs(&file).map_err(|e| open(e.into()))?.filesystem_type() != NSFS_MAGIC {
+            return Err(NetnsError::NotNamespace { path });
+        }
+        let meta = file.metadata().map_err(open)?;
+        Ok(Netns { id: (meta.dev(), meta.ino()), file: Arc::new(file), path })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Device and inode.
+    pub fn id(&self) -> (u64, u64) {
+        self.id
+    }
+
+    /// Whether both are the same namespace.
+    pub fn is(&self, other: &Netns) -> bool {
+        self.id == other.id
+    }
+
+    /// Runs `work` on a thread inside the namespace. The calling thread stays where it is, and no thread that
+    /// has entered the namespace outlives the call.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, NetnsError> {
+        if Netns::current().is_ok_and(|here| here.is(self)) {
+            return Ok(work());
+        }
+        let path = || self.path.clone();
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new()
+                .name("netns".into())
+                .stack_size(256 * 1024)
+                .spawn_scoped(scope, || match setns(&self.file, CloneFlags::CLONE_NEWNET) {
+                    Ok(()) => Ok(work()),
+                    // The kernel's answer to a namespace of another type.
+                    Err(Errno::EINVAL) => Err(NetnsError::NotNetwork { path: path() }),
+                    Err(Errno::EPERM) => Err(NetnsError::Permission { path: path() }),
+                    Err(errno) => Err(NetnsError::Enter { path: path(), source: errno.into() }),
+                })
+                .map_err(|source| NetnsError::Thread { path: path(), source })?;
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}
