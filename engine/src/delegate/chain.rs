@@ -53,15 +53,9 @@ impl Chain {
         for plugin in &self.list.plugins {
             let extra = Extra::Previous(previous.as_ref());
             let (stdout, version) = self.ask(exec, Some(at), Command::Add, plugin, extra, before_stdin)?;
-            let value = result::from_stdout(&stdout, &version).map_err(|error| DelegateError {
-                plugin: plugin.kind.to_string(),
-                ifname: at.ifname.to_owned(),
-                command: Command::Add,
-                fault: Fault::NoResult {
-                    cause: error.to_string(),
-                    quote: exec::quote(&stdout),
-                    stderr: String::new(),
-                },
+            let value = result::from_stdout(&stdout, &version).map_err(|error| {
+                let fault = Fault::NoResult { cause: error.to_string(), quote: exec::quote(&stdout) };
+                DelegateError::new(plugin.kind.as_str(), at.ifname, Command::Add, fault)
             })?;
             previous = Some(value);
         }
@@ -160,11 +154,8 @@ impl Chain {
             IfName::parse(at.ifname)?;
             Ok(())
         };
-        check().map_err(|error| DelegateError {
-            plugin: self.list.name.clone(),
-            ifname: at.ifname.to_owned(),
-            command: Command::Add,
-            fault: Fault::Identifier(error),
+        check().map_err(|error| {
+            DelegateError::new(&self.list.name, at.ifname, Command::Add, Fault::Identifier(error))
         })
     }
 
@@ -184,12 +175,7 @@ impl Chain {
     ) -> Result<(Vec<u8>, String), DelegateError> {
         let ifname = at.map_or("", |at| at.ifname);
         let found = exec.find(&plugin.kind, command, ifname)?;
-        let error = |fault| DelegateError {
-            plugin: plugin.kind.to_string(),
-            ifname: ifname.to_owned(),
-            command,
-            fault,
-        };
+        let error = |fault| DelegateError::new(plugin.kind.as_str(), ifname, command, fault);
         let wanted = &self.list.cni_version;
         let choose = |listed: Vec<String>| {
             best(wanted, &listed).ok_or_else(|| error(Fault::Version { wanted: wanted.clone(), listed }))
@@ -208,10 +194,8 @@ impl Chain {
             None => wanted.clone(),
         };
         let refused = match call(&version) {
-            Err(DelegateError { fault: Fault::Reported(object), .. })
-                if object.code == code::INCOMPATIBLE_VERSION =>
-            {
-                error(Fault::Reported(object))
+            Err(refused) if matches!(&*refused.fault, Fault::Reported(object) if object.code == code::INCOMPATIBLE_VERSION) => {
+                refused
             }
             other => return other.map(|stdout| (stdout, version)),
         };
@@ -303,7 +287,7 @@ fn lists_1_1(exec: &Exec<'_>, plugin: &list::Plugin, command: Command) -> Result
     match exec.versions_of(&found) {
         Ok(listed) => Ok(listed.iter().any(|version| version == SpecVersion::V1_1_0.as_str())),
         Err(error)
-            if matches!(error.fault, Fault::Versions(_) | Fault::Reported(_) | Fault::NoError { .. }) =>
+            if matches!(*error.fault, Fault::Versions(_) | Fault::Reported(_) | Fault::NoError { .. }) =>
         {
             Ok(false)
         }

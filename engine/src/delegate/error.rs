@@ -23,7 +23,7 @@ pub struct DelegateError {
     pub command: Command,
     /// What went wrong.
     #[source]
-    pub fault: Fault,
+    pub fault: Box<Fault>,
 }
 
 impl fmt::Display for DelegateError {
@@ -37,9 +37,13 @@ impl fmt::Display for DelegateError {
 }
 
 impl DelegateError {
+    pub(super) fn new(plugin: &str, ifname: &str, command: Command, fault: Fault) -> Self {
+        Self { plugin: plugin.to_owned(), ifname: ifname.to_owned(), command, fault: Box::new(fault) }
+    }
+
     /// The CNI error code: the delegate's own where it gave one.
     pub fn code(&self) -> u32 {
-        match &self.fault {
+        match &*self.fault {
             Fault::Identifier(error) => error.code(),
             Fault::Missing { .. } => code::INVALID_CONFIG,
             Fault::Busy { .. } => code::TRY_LATER,
@@ -51,22 +55,23 @@ impl DelegateError {
             Fault::Io { .. } | Fault::Withheld(_) => code::IO,
             Fault::Deadline { .. } => code::DELEGATE_DEADLINE,
             Fault::Killed { .. } => code::DELEGATE_KILLED,
-            Fault::TooMuch { .. } | Fault::NoResult { .. } | Fault::NoError { .. } | Fault::Versions(_) => {
-                code::DELEGATE_OUTPUT
-            }
+            Fault::TooMuch { .. }
+            | Fault::NoResult { .. }
+            | Fault::NoError { .. }
+            | Fault::PrevResult { .. }
+            | Fault::Versions(_) => code::DELEGATE_OUTPUT,
             Fault::Reported(object) => object.code,
-            Fault::Version { .. } | Fault::PrevResult { .. } => code::INCOMPATIBLE_VERSION,
+            Fault::Version { .. } => code::INCOMPATIBLE_VERSION,
         }
     }
 
     /// The delegate's own `details`, or the end of its stderr.
     pub fn details(&self) -> Option<&str> {
-        match &self.fault {
+        match &*self.fault {
             Fault::Reported(object) => object.details.as_deref(),
             Fault::Deadline { stderr, .. }
             | Fault::Killed { stderr, .. }
             | Fault::TooMuch { stderr, .. }
-            | Fault::NoResult { stderr, .. }
             | Fault::NoError { stderr, .. } => Some(stderr.as_str()),
             _ => None,
         }
@@ -104,7 +109,7 @@ pub enum Fault {
     #[error("it was killed because it wrote more than {limit} bytes to stdout")]
     TooMuch { limit: usize, stderr: String },
     #[error("it succeeded, but its stdout is not one JSON object: {cause}; stdout: {quote:?}")]
-    NoResult { cause: String, quote: String, stderr: String },
+    NoResult { cause: String, quote: String },
     #[error("it failed with exit status {status} and no usable error object{}", stdout_quote(quote))]
     NoError { status: i32, quote: String, stderr: String },
     #[error("{}", .0.msg)]

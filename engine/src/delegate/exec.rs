@@ -120,12 +120,10 @@ impl Exec<'_> {
     ) -> Result<Plugin<'p>, DelegateError> {
         match self.search.find(kind) {
             Some(path) => Ok(Plugin { kind, path }),
-            None => Err(DelegateError {
-                plugin: kind.to_string(),
-                ifname: ifname.to_owned(),
-                command,
-                fault: Fault::Missing { searched: self.search.folders().to_vec() },
-            }),
+            None => {
+                let fault = Fault::Missing { searched: self.search.folders().to_vec() };
+                Err(DelegateError::new(kind.as_str(), ifname, command, fault))
+            }
         }
     }
 
@@ -161,12 +159,8 @@ impl Exec<'_> {
                 ]
             }
         };
-        let error = |fault| DelegateError {
-            plugin: call.plugin.kind.to_string(),
-            ifname: call.at.map(|at| at.ifname.to_owned()).unwrap_or_default(),
-            command: call.command,
-            fault,
-        };
+        let ifname = call.at.map_or("", |at| at.ifname);
+        let error = |fault| DelegateError::new(call.plugin.kind.as_str(), ifname, call.command, fault);
         let path = CString::new(call.plugin.path.as_os_str().as_bytes())
             .map_err(|_| error(Fault::Spawn { path: call.plugin.path.clone(), errno: Errno::EINVAL }))?;
         let env = environment(&self.env, &variables);
@@ -192,7 +186,7 @@ impl Exec<'_> {
         if let Some(observer) = self.observer {
             observer.ended(&Run {
                 plugin: call.plugin.kind.as_str(),
-                ifname: call.at.map_or("", |at| at.ifname),
+                ifname,
                 command: call.command,
                 path: &call.plugin.path,
                 duration: began.elapsed(),
@@ -214,21 +208,19 @@ impl Exec<'_> {
         let request = json!({ "cniVersion": SpecVersion::NEWEST.as_str() }).to_string();
         let call = Call { plugin, command: Command::Version, at: None, request: request.as_bytes() };
         let listed = match self.call(&call, &mut unrecorded) {
-            Ok(stdout) => {
-                VersionReply::parse(&stdout).map(|reply| reply.supported).map_err(|error| DelegateError {
-                    plugin: plugin.kind.to_string(),
-                    ifname: String::new(),
-                    command: Command::Version,
-                    fault: Fault::Versions(error.to_string()),
-                })?
-            }
+            Ok(stdout) => VersionReply::parse(&stdout).map(|reply| reply.supported).map_err(|error| {
+                let fault = Fault::Versions(error.to_string());
+                DelegateError::new(plugin.kind.as_str(), "", Command::Version, fault)
+            })?,
             // Plugins from before the command existed; libcni compares the whole text.
-            Err(DelegateError { fault: Fault::Reported(object), .. })
-                if object.msg == "unknown CNI_COMMAND: VERSION" && object.details.is_none() =>
-            {
-                vec![SpecVersion::V0_1_0.as_str().to_owned()]
-            }
-            Err(error) => return Err(error),
+            Err(error) => match &*error.fault {
+                Fault::Reported(object)
+                    if object.msg == "unknown CNI_COMMAND: VERSION" && object.details.is_none() =>
+                {
+                    vec![SpecVersion::V0_1_0.as_str().to_owned()]
+                }
+                _ => return Err(error),
+            },
         };
         self.versions.remember(&plugin.path, &listed);
         Ok(listed)
