@@ -1,1 +1,7 @@
-fn main() {}
+//! The CNI plugin `catena`: see the library for how it works.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    catena::call::run()
+}

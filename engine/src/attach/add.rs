@@ -1,0 +1,692 @@
+//! ADD: decides, attaches, runs the pipeline on each result, checks that every request was carried out;
+//! and puts everything back when anything fails.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use catena_cni::error::code;
+use catena_cni::list::NetworkList;
+use catena_routes::Family;
+use serde_json::{Value, json};
+
+use crate::attach::attachment::Attachment;
+use crate::attach::delete::{self, Deletion};
+use crate::attach::document;
+use crate::attach::entry::{Event, Intended, PipelineEntry, SCHEMA};
+use crate::attach::key::Key;
+use crate::attach::ledger::{Found, Slot};
+use crate::attach::sandbox;
+use crate::attach::session::{Session, boot_id, now};
+use crate::cni::{CniError, Conf, OnError, Role, Target};
+use crate::delegate::{DelegateError, Fault, Spawned, cache};
+use crate::pipeline::bench::Bench;
+use crate::pipeline::context::arrange_text;
+use crate::pipeline::error::PipelineError;
+use crate::pipeline::ownership::{self, Claim};
+use crate::pipeline::run::{self, Caller, Work};
+use crate::pipeline::selection::{Pipeline, SelectionError};
+use crate::report::record::AttachmentRecord;
+use crate::report::status::NETWORK_STATUS;
+use crate::routes::kernel::Scope;
+use crate::routes::link::Link;
+use crate::routes::netns::Netns;
+use crate::wasm::{Call, Command, Document, Mode};
+
+/// The routing table that requests are about.
+const MAIN: u32 = 254;
+
+impl From<PipelineError> for CniError {
+    fn from(error: PipelineError) -> CniError {
+        let mut converted = CniError::new(error.code(), error.message());
+        for detail in error.details() {
+            converted = converted.detail(detail);
+        }
+        converted
+    }
+}
+
+impl From<SelectionError> for CniError {
+    fn from(error: SelectionError) -> CniError {
+        let code = match &error {
+            SelectionError::Module { source, .. } => source.code(),
+            SelectionError::Unknown(_) | SelectionError::Monitor { .. } => code::INVALID_CONFIG,
+        };
+        CniError::new(code, error.to_string())
+    }
+}
+
+/// Carries out ADD; the answer is in the version that was asked for.
+pub fn add(
+    session: &mut Session<'_>,
+    conf: &Conf,
+    target: &Target,
+    netns_path: &str,
+) -> Result<Value, CniError> {
+    let netns = sandbox::open(netns_path, session.invocation.own_netns_allowed)?;
+    let modules = session.modules()?;
+    let pipeline = Pipeline::select(&conf.pipeline, &modules)?;
+    let cache_dir = session.cache_dir(conf)?;
+    let bin_dir = session.bin_dir(conf)?;
+    let attachments = Attachment::plan(conf, &session.invocation.args, target, netns_path)?;
+    let mode = mode_of(conf);
+    let key = Key {
+        network: conf.name.clone(),
+        container_id: target.container_id.clone(),
+        ifname: target.ifname.clone(),
+        mode,
+    };
+    let mut slot = session.ledger.lock(&key, session.until)?;
+    clear(session, &key, &mut slot, &netns, netns_path)?;
+
+    let caller =
+        Caller { command: Command::Add, mode, container_id: target.container_id.as_str().to_owned() };
+    session.record.attachments = attachments
+        .iter()
+        .map(|attachment| AttachmentRecord {
+            network: attachment.subject.network.clone(),
+            ifname: attachment.subject.ifname.clone(),
+            ..AttachmentRecord::default()
+        })
+        .collect();
+    let mut adding = Adding {
+        children: session.children(&mut slot)?,
+        session,
+        conf,
+        key,
+        caller,
+        pipeline,
+        bench: Bench::new(Some(Arc::clone(&netns))),
+        slot,
+        attachments,
+        netns,
+        netns_path: netns_path.to_owned(),
+        cache_dir,
+        bin_dir,
+        begun: false,
+        done: Vec::new(),
+    };
+    match adding.decide() {
+        Ok(()) => {}
+        Err(error) => {
+            // Nothing has been done yet, so nothing is left.
+            return Err(match adding.slot.release() {
+                Ok(()) => error,
+                Err(leftover) => error.detail(leftover.to_string()),
+            });
+        }
+    }
+    let outcome = catch_unwind(AssertUnwindSafe(|| adding.attach_all()))
+        .unwrap_or_else(|payload| Err(CniError::from_panic(&*payload).into()));
+    match outcome {
+        Ok(answer) => {
+            adding.slot.append(&Event::Finished)?;
+            adding.slot.end_children_lock()?;
+            Ok(answer)
+        }
+        Err(error) => Err(adding.roll_back(error)),
+    }
+}
+
+/// How catena was called.
+pub fn mode_of(conf: &Conf) -> Mode {
+    match conf.role {
+        Role::Meta(_) => Mode::Meta,
+        Role::Chained => Mode::Chained,
+    }
+}
+
+/// Makes sure that nothing of an earlier ADD of this key is there: a live attachment is left alone, and that
+/// is an error; anything else is cleaned as DEL would.
+fn clear(
+    session: &mut Session<'_>,
+    key: &Key,
+    slot: &mut Slot,
+    netns: &Netns,
+    netns_path: &str,
+) -> Result<(), CniError> {
+    let deletion = match slot.read()? {
+        Found::Nothing => return Ok(()),
+        Found::Entry(entry) => {
+            let same_namespace = entry.intended.netns_id == netns.id();
+            if entry.is_finished() && entry.intended.boot_id == boot_id() && same_namespace {
+                return Err(CniError::new(
+                    code::INVALID_ENVIRONMENT,
+                    format!(
+                        "CNI_CONTAINERID, CNI_IFNAME: {key} is already attached, and was left as it is; \
+                         DEL it before the next ADD"
+                    ),
+                ));
+            }
+            let gone = !same_namespace || entry.intended.boot_id != boot_id();
+            Deletion { netns: (!gone).then(|| netns_path.to_owned()), entry: *entry, recorded: true }
+        }
+        Found::Damaged(error) => {
+            session.record.notes.push(format!("ledger: the entry of {key} was dropped: {error}"));
+            return Ok(slot.discard()?);
+        }
+    };
+    let errors = delete::delete(session, slot, &deletion, None);
+    match CniError::first_of(errors) {
+        Some(error) => Err(CniError {
+            msg: format!("what is left of an earlier ADD of {key} could not be removed: {}", error.msg),
+            ..error
+        }),
+        None => {
+            delete::forget_files(session, &deletion)?;
+            Ok(slot.discard()?)
+        }
+    }
+}
+
+/// An attachment that is there.
+struct Done {
+    work: Work,
+    links: Vec<u32>,
+}
+
+struct Adding<'a, 's> {
+    session: &'a mut Session<'s>,
+    conf: &'a Conf,
+    key: Key,
+    caller: Caller,
+    pipeline: Pipeline,
+    bench: Bench,
+    slot: Slot,
+    attachments: Vec<Attachment>,
+    netns: Arc<Netns>,
+    netns_path: String,
+    cache_dir: PathBuf,
+    bin_dir: Option<PathBuf>,
+    children: OwnedFd,
+    /// Whether the ledger has the entry.
+    begun: bool,
+    done: Vec<Done>,
+}
+
+/// Why an attachment failed, and what its delegates may have left.
+struct Failed {
+    error: CniError,
+    /// Whether any of its delegates was started.
+    ran: bool,
+    /// A plugin that was missing, so that it cannot have left anything.
+    missing: Option<String>,
+}
+
+impl From<CniError> for Failed {
+    fn from(error: CniError) -> Failed {
+        Failed { error, ran: true, missing: None }
+    }
+}
+
+impl Adding<'_, '_> {
+    /// What happens before any side effect: arrange and admit.
+    fn decide(&mut self) -> Result<(), CniError> {
+        let about = Call {
+            command: Command::Add,
+            mode: self.caller.mode,
+            container_id: self.caller.container_id.clone(),
+            network: self.conf.name.as_str().to_owned(),
+            ifname: self.key.ifname.as_str().to_owned(),
+            position: 0,
+            config: "{}".to_owned(),
+            context: arrange_text(
+                &self.netns_path,
+                &self.session.invocation.args,
+                self.session.node.secondary_defaults.as_str(),
+            ),
+        };
+        let mut subjects: Vec<_> =
+            self.attachments.iter().map(|attachment| attachment.subject.clone()).collect();
+        let records = &mut self.session.record.arrange;
+        run::arrange(&self.pipeline, &self.caller, &about, &mut subjects, &mut self.bench, records)?;
+        for (attachment, subject) in self.attachments.iter_mut().zip(subjects) {
+            attachment.subject = subject;
+        }
+        for (attachment, record) in self.attachments.iter_mut().zip(&mut self.session.record.attachments) {
+            record.intent = attachment.subject.context.intent.to_value();
+            let config = match &attachment.chain {
+                Some(chain) => chain.list.to_value().to_string(),
+                None => Value::Object(self.conf.raw.clone()).to_string(),
+            };
+            let admitted = run::admit(
+                &self.pipeline,
+                &self.caller,
+                &attachment.subject,
+                config.clone(),
+                &mut self.bench,
+                &mut record.stages,
+            )?;
+            if let Some(chain) = &mut attachment.chain
+                && admitted != config
+            {
+                chain.list = NetworkList::parse(admitted.as_bytes()).map_err(|error| {
+                    CniError::new(
+                        code::BAD_OUTCOME,
+                        format!("the config of {}/{} that a stage has rewritten: {error}", attachment.subject.network, attachment.subject.ifname),
+                    )
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn intended(&self) -> Intended {
+        Intended {
+            schema: SCHEMA,
+            network: self.key.network.as_str().to_owned(),
+            container_id: self.key.container_id.as_str().to_owned(),
+            ifname: self.key.ifname.as_str().to_owned(),
+            mode: self.key.mode_word().to_owned(),
+            boot_id: boot_id(),
+            netns: self.netns_path.clone(),
+            netns_id: self.netns.id(),
+            args: self.session.invocation.args.clone(),
+            bin_dir: self.bin_dir.as_ref().map(|folder| folder.display().to_string()),
+            cache_dir: self.cache_dir.display().to_string(),
+            time: now(),
+            pipeline: self
+                .pipeline
+                .stages
+                .iter()
+                .map(|stage| PipelineEntry {
+                    stage: stage.name.clone(),
+                    digest: stage.module.digest().to_owned(),
+                    config: stage.config.clone(),
+                    when: stage.when.clone(),
+                    unless: stage.unless.clone(),
+                    on_error: match stage.on_error {
+                        OnError::Fail => "fail".to_owned(),
+                        OnError::Skip => "skip".to_owned(),
+                    },
+                })
+                .collect(),
+            attachments: self.attachments.iter().map(Attachment::to_intended).collect(),
+        }
+    }
+
+    /// From here on there may be side effects.
+    fn attach_all(&mut self) -> Result<Value, Failed> {
+        for position in 0..self.attachments.len() {
+            let done = self.attach(position)?;
+            self.done.push(done);
+        }
+        self.check_ownership()?;
+        let asked = self.conf.cni_version;
+        let primary = self.done.first().ok_or_else(|| {
+            CniError::new(code::INVALID_CONFIG, "delegates is empty; name at least one network")
+        })?;
+        let answer = document::answer(&primary.work.document, asked)?;
+        self.write_status()?;
+        Ok(answer)
+    }
+
+    fn attach(&mut self, position: usize) -> Result<Done, Failed> {
+        let before = self.bench.links().map_err(|error| self.kernel_error(position, &error.to_string()))?;
+        let (document, before) = match self.attachments[position].chain.is_some() {
+            true => (self.run_delegates(position, &before)?, before),
+            false => (self.chained_document()?, Vec::new()),
+        };
+        let after = self.bench.links().map_err(|error| self.kernel_error(position, &error.to_string()))?;
+        let attachment = &self.attachments[position];
+        let links = own_links(&attachment.subject.ifname, &document, &self.netns_path, &before, &after);
+        let scope = Scope { links: links.clone(), tables: vec![MAIN] };
+        let mut work = Work { document, tags: Vec::new(), publications: BTreeMap::new() };
+        let stages = &mut self.session.record.attachments[position].stages;
+        let result = run::add(
+            &self.pipeline,
+            &self.caller,
+            &attachment.subject,
+            &scope,
+            &mut work,
+            &mut self.bench,
+            stages,
+        );
+        result.map_err(CniError::from)?;
+        if let Some(chain) = &attachment.chain
+            && let Some(cached) = document::cached(&work.document, &chain.list.cni_version)
+        {
+            let at = attachment.at(&self.caller.container_id, Some(&self.netns_path));
+            let list = chain.list.to_value().to_string();
+            cache::store(&self.cache_dir, &chain.list.name, list.as_bytes(), &at, &cached)
+                .map_err(|error| CniError::new(code::IO, error.to_string()))?;
+        }
+        let event = Event::Attached {
+            position,
+            format: work.document.format.clone(),
+            result: work.document.text.clone(),
+            tags: work.tags.clone(),
+            publications: work.publications.clone().into_iter().collect(),
+            report: self.session.record.attachments[position].to_value(),
+        };
+        self.slot.append(&event).map_err(CniError::from)?;
+        Ok(Done { work, links })
+    }
+
+    fn kernel_error(&self, position: usize, cause: &str) -> CniError {
+        let name = self.attachments.get(position).map_or_else(String::new, Attachment::name);
+        CniError::new(code::INVALID_NETNS, format!("attachment {name}: {cause}"))
+    }
+
+    /// Runs an attachment's delegates; the ledger knows of every process before it gets its input.
+    fn run_delegates(&mut self, position: usize, before: &[Link]) -> Result<Document, Failed> {
+        let intended = if self.begun { None } else { Some(self.intended()) };
+        let attachment = &self.attachments[position];
+        let Some(chain) = &attachment.chain else { return self.chained_document().map_err(Failed::from) };
+        let ifname = &attachment.subject.ifname;
+        if before.iter().any(|link| link.name == *ifname || link.alt_names.contains(ifname)) {
+            let error = CniError::new(
+                code::INVALID_CONFIG,
+                format!(
+                    "attachment {}: the sandbox already has a link named {ifname}, which was left alone; \
+                     ask for another interface name",
+                    attachment.name()
+                ),
+            );
+            return Err(Failed { error, ran: false, missing: None });
+        }
+        let start = Instant::now();
+        let exec = self.session.exec(
+            self.key.network.as_str(),
+            self.bin_dir.as_deref(),
+            Some(&self.children),
+            self.session.until,
+        );
+        let at = attachment.at(&self.caller.container_id, Some(&self.netns_path));
+        let mut ran = false;
+        let (slot, begun) = (&mut self.slot, &mut self.begun);
+        let mut recorded = |spawned: &Spawned| {
+            ran = true;
+            let event = spawned_event(spawned, position);
+            let written = match (&intended, *begun) {
+                (Some(intended), false) => slot.begin(intended, &[event]),
+                _ => slot.append(&event),
+            };
+            *begun = true;
+            written.map_err(|error| error.to_string())
+        };
+        let result = chain.add(&exec, &at, &mut recorded);
+        self.session.record.attachments[position].delegates = start.elapsed();
+        match result {
+            Ok(value) => Ok(document::of_delegate(&value)),
+            Err(error) => {
+                let missing = matches!(error.fault, Fault::Missing { .. }).then(|| error.plugin.clone());
+                let error = in_attachment(&self.attachments[position], error);
+                Err(Failed { error, ran, missing })
+            }
+        }
+    }
+
+    /// In chained mode the result is there; the ledger gets its entry before anything is changed.
+    fn chained_document(&mut self) -> Result<Document, CniError> {
+        let Some(previous) = &self.conf.prev_result else {
+            return Err(CniError::new(
+                code::INVALID_CONFIG,
+                "prevResult is missing: catena without delegates is a chained plugin and works on the result \
+                 of the plugins before it; put it behind one, or give it delegates",
+            ));
+        };
+        let document = document::of_delegate(previous);
+        let intended = self.intended();
+        self.slot.begin(&intended, &[])?;
+        self.begun = true;
+        Ok(document)
+    }
+
+    /// The host's own check of each request, whatever the pipeline was.
+    fn check_ownership(&mut self) -> Result<(), CniError> {
+        let claims = claims(&self.attachments, &self.done);
+        verify(&mut self.bench, &claims, &mut self.session.record.notes)
+    }
+
+    /// Collects the network status of all attachments into one list.
+    fn write_status(&self) -> Result<(), CniError> {
+        if self.caller.mode == Mode::Chained {
+            return Ok(());
+        }
+        let Some(list) = status_list(self.done.iter().map(|done| &done.work.publications))? else {
+            return Ok(());
+        };
+        let file = self.session.status_file(
+            self.key.network.as_str(),
+            self.key.container_id.as_str(),
+            self.key.ifname.as_str(),
+        );
+        file.write(&list).map_err(|error| CniError::new(code::IO, error.to_string()))
+    }
+
+    /// Puts everything back; the error is the first one, with what else went wrong in its details.
+    fn roll_back(mut self, failed: Failed) -> CniError {
+        let mut error = failed.error;
+        let start = self.bench.journal.start();
+        let undo = self.bench.undo(start);
+        for problem in &undo.errors {
+            error = error.detail(format!("undo: {problem}"));
+        }
+        if !undo.exact {
+            error = error.detail(format!("undo of route changes is not exact: {}", undo.leftover.join("; ")));
+        }
+        let until = Instant::now() + self.session.node.deadlines.rollback;
+        let exec = self.session.exec(
+            self.key.network.as_str(),
+            self.bin_dir.as_deref(),
+            Some(&self.children),
+            until,
+        );
+        let failing = self.done.len();
+        let mut clean = true;
+        for (position, attachment) in self.attachments.iter().enumerate().take(failing + 1).rev() {
+            let Some(chain) = &attachment.chain else { continue };
+            if position == failing && !failed.ran {
+                continue;
+            }
+            let previous = self
+                .done
+                .get(position)
+                .and_then(|done| document::cached(&done.work.document, &chain.list.cni_version));
+            let at = attachment.at(&self.caller.container_id, Some(&self.netns_path));
+            let slot = &mut self.slot;
+            let mut recorded = |spawned: &Spawned| {
+                // The undo goes on even where the ledger cannot be written any more.
+                drop(slot.append(&spawned_event(spawned, position)));
+                Ok(())
+            };
+            let mut attachment_clean = true;
+            for problem in chain.del(&exec, &at, previous.as_ref(), &mut recorded) {
+                // What never ran for lack of its binary has left nothing.
+                let never_ran = position == failing
+                    && matches!(problem.fault, Fault::Missing { .. })
+                    && failed.missing.as_ref() == Some(&problem.plugin);
+                if !never_ran {
+                    attachment_clean = false;
+                    error.add(CniError::from(problem));
+                }
+            }
+            clean &= attachment_clean;
+            let removed = cache::remove(
+                &self.cache_dir,
+                &chain.list.name,
+                &self.caller.container_id,
+                &attachment.subject.ifname,
+            );
+            if let Err(problem) = removed {
+                error = error.detail(problem.to_string());
+            }
+        }
+        let file = self.session.status_file(
+            self.key.network.as_str(),
+            self.key.container_id.as_str(),
+            self.key.ifname.as_str(),
+        );
+        if let Err(problem) = file.remove() {
+            error = error.detail(problem.to_string());
+        }
+        let left = if clean {
+            self.slot.remove()
+        } else {
+            let event = Event::DeleteFailed { time: now(), errors: vec![error.msg.clone()] };
+            let mut slot = self.slot;
+            slot.append(&event).and_then(|()| slot.mark_failed()).and_then(|()| slot.end_children_lock())
+        };
+        match left {
+            Ok(()) => error,
+            Err(problem) => error.detail(problem.to_string()),
+        }
+    }
+}
+
+/// The event that makes a process known.
+pub fn spawned_event(spawned: &Spawned, position: usize) -> Event {
+    Event::Spawned { group: spawned.pgid, start_time: spawned.start_time.unwrap_or(0), position }
+}
+
+/// A delegate's error with the attachment's network in it.
+fn in_attachment(attachment: &Attachment, error: DelegateError) -> CniError {
+    let mut converted = CniError::from(error);
+    converted.msg = format!("network {}: {}", attachment.subject.network, converted.msg);
+    converted
+}
+
+/// The links that belong to an attachment: its interface and what its result claims in this sandbox, unless
+/// they were there before its delegates ran.
+pub fn own_links(
+    ifname: &str,
+    document: &Document,
+    sandbox: &str,
+    before: &[Link],
+    after: &[Link],
+) -> Vec<u32> {
+    let mut names = document::sandbox_interfaces(document, sandbox);
+    names.push(ifname.to_owned());
+    after
+        .iter()
+        .filter(|link| names.contains(&link.name))
+        .filter(|link| !before.iter().any(|old| old.index == link.index))
+        .map(|link| link.index)
+        .collect()
+}
+
+fn claims(attachments: &[Attachment], done: &[Done]) -> Vec<Claim> {
+    attachments
+        .iter()
+        .zip(done)
+        .map(|(attachment, done)| Claim {
+            network: attachment.subject.network.clone(),
+            ifname: attachment.subject.ifname.clone(),
+            request: attachment.request.clone(),
+            links: done.links.clone(),
+        })
+        .collect()
+}
+
+/// Compares the requests with the kernel: code 107 where one is not carried out.
+pub fn verify(bench: &mut Bench, claims: &[Claim], notes: &mut Vec<String>) -> Result<(), CniError> {
+    if claims.len() < 2 && !Family::ALL.iter().any(|family| ownership::is_asked(*family, claims)) {
+        return Ok(());
+    }
+    let unread = |error: crate::routes::error::RouteError| {
+        CniError::new(code::OWNERSHIP, format!("the default routes could not be read back: {error}"))
+    };
+    let Some(kernel) = bench.kernel().map_err(unread)? else { return Ok(()) };
+    let mut unmet = Vec::new();
+    let mut tables = Vec::new();
+    for family in Family::ALL {
+        let main = kernel.routes(family, MAIN).map_err(unread)?;
+        unmet.extend(ownership::unmet(family, &main, claims));
+        let rivals = ownership::rivals(family, &main, claims);
+        if !rivals.is_empty() {
+            notes.push(format!(
+                "more than one attachment has {family} default routes, and none asked for them: {}",
+                rivals.join(", ")
+            ));
+        }
+        tables.push(main);
+    }
+    if let [v4, v6] = tables.as_slice() {
+        unmet.extend(ownership::unowned([v4, v6], claims));
+    }
+    let mut unmet = unmet.into_iter();
+    match unmet.next() {
+        None => Ok(()),
+        Some(first) => {
+            let mut error = CniError::new(
+                code::OWNERSHIP,
+                format!(
+                    "a requested default route was not carried out: {first}; \
+                     the pipeline needs a stage that does it, such as default-gateway"
+                ),
+            );
+            error.details.extend(unmet);
+            Err(error)
+        }
+    }
+}
+
+/// The published elements of all attachments as one JSON list; none if nobody published.
+fn status_list<'a>(
+    publications: impl Iterator<Item = &'a BTreeMap<String, String>>,
+) -> Result<Option<String>, CniError> {
+    let mut list = Vec::new();
+    let mut any = false;
+    for published in publications {
+        let Some(text) = published.get(NETWORK_STATUS) else { continue };
+        any = true;
+        match serde_json::from_str(text) {
+            Ok(Value::Array(elements)) => list.extend(elements),
+            _ => {
+                return Err(CniError::new(
+                    code::BAD_OUTCOME,
+                    format!("a stage published {NETWORK_STATUS} that is not a JSON list"),
+                ));
+            }
+        }
+    }
+    Ok(any.then(|| json!(list).to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(index: u32, name: &str) -> Link {
+        Link {
+            index,
+            name: name.to_owned(),
+            alt_names: Vec::new(),
+            mac: None,
+            mtu: 1500,
+            up: true,
+            carrier: true,
+            kind: None,
+        }
+    }
+
+    #[test]
+    fn only_new_links_in_this_sandbox_are_an_attachments_own() {
+        let result = json!({
+            "cniVersion": "1.1.0",
+            "interfaces": [
+                {"name": "veth1"}, {"name": "net1", "sandbox": "/n"},
+                {"name": "eth0", "sandbox": "/n"}, {"name": "x", "sandbox": "/other"}
+            ]
+        });
+        let document = document::of_delegate(&result);
+        let before = [link(1, "lo"), link(2, "eth0")];
+        let after = [link(1, "lo"), link(2, "eth0"), link(3, "net1"), link(4, "x"), link(5, "veth1")];
+        assert_eq!(own_links("net1", &document, "/n", &before, &after), [3]);
+        assert_eq!(own_links("net1", &document, "/n", &[], &after), [2, 3]);
+    }
+
+    #[test]
+    fn the_status_of_all_attachments_is_one_list() {
+        let one = BTreeMap::from([(NETWORK_STATUS.to_owned(), r#"[{"name":"a"}]"#.to_owned())]);
+        let none = BTreeMap::new();
+        assert_eq!(status_list([&one, &none, &one].into_iter()).unwrap().unwrap(), r#"[{"name":"a"},{"name":"a"}]"#);
+        assert_eq!(status_list([&none].into_iter()).unwrap(), None);
+        let bad = BTreeMap::from([(NETWORK_STATUS.to_owned(), "{}".to_owned())]);
+        assert_eq!(status_list([&bad].into_iter()).unwrap_err().code, 106);
+    }
+}

@@ -1,0 +1,203 @@
+//! One attachment, planned from the config or read back from the ledger.
+
+use std::net::IpAddr;
+
+use catena_cni::error::code;
+use catena_cni::list::NetworkList;
+use serde_json::{Map, Value, json};
+
+use crate::attach::entry::IntendedAttachment;
+use crate::cni::{AttachmentSpec, CniError, Conf, Role, Target};
+use crate::delegate::{self, Chain};
+use crate::pipeline::context::Context;
+use crate::pipeline::intent::{Intent, Request};
+use crate::pipeline::run::Subject;
+
+/// What is to be attached, and how its stages are told about it.
+#[derive(Debug, Clone)]
+pub struct Attachment {
+    /// What stages see.
+    pub subject: Subject,
+    /// What it asks for.
+    pub request: Request,
+    /// Its delegates; none in chained mode.
+    pub chain: Option<Chain>,
+}
+
+impl Attachment {
+    /// The attachments of a config, in order.
+    pub fn plan(conf: &Conf, args: &str, target: &Target, sandbox: &str) -> Result<Vec<Attachment>, CniError> {
+        match &conf.role {
+            Role::Chained => {
+                let context = Context {
+                    sandbox: sandbox.to_owned(),
+                    primary: true,
+                    name: conf.name.as_str().to_owned(),
+                    nad: None,
+                    args: args.to_owned(),
+                    runtime_config: conf.runtime_config.clone(),
+                    request: json!({}),
+                    intent: Intent::default(),
+                    attachments: 1,
+                };
+                let subject = Subject {
+                    position: 0,
+                    network: conf.name.as_str().to_owned(),
+                    ifname: target.ifname.as_str().to_owned(),
+                    context,
+                };
+                Ok(vec![Attachment { subject, request: Request::Absent, chain: None }])
+            }
+            Role::Meta(specs) => {
+                let names = conf.interfaces(&target.ifname)?;
+                Ok(specs
+                    .iter()
+                    .zip(names)
+                    .enumerate()
+                    .map(|(position, (spec, ifname))| {
+                        let primary = position == 0;
+                        let context = Context {
+                            sandbox: sandbox.to_owned(),
+                            primary,
+                            name: spec.status_name(),
+                            nad: spec.nad.clone(),
+                            args: args.to_owned(),
+                            runtime_config: spec.capability_args(primary, &conf.runtime_config),
+                            request: request_value(spec),
+                            intent: Intent::default(),
+                            attachments: specs.len(),
+                        };
+                        let subject = Subject {
+                            position,
+                            network: spec.list.name.clone(),
+                            ifname: ifname.as_str().to_owned(),
+                            context,
+                        };
+                        let chain = Some(Chain { list: spec.list.clone() });
+                        Attachment { subject, request: request(spec), chain }
+                    })
+                    .collect())
+            }
+        }
+    }
+
+    /// For the ledger.
+    pub fn to_intended(&self) -> IntendedAttachment {
+        let context = &self.subject.context;
+        IntendedAttachment {
+            ifname: self.subject.ifname.clone(),
+            network: self.subject.network.clone(),
+            name: context.name.clone(),
+            nad: context.nad.clone(),
+            config: self.chain.as_ref().map(|chain| chain.list.to_value().to_string()),
+            capability_args: Value::Object(context.runtime_config.clone()).to_string(),
+            request: context.request.clone(),
+            intent: context.intent.to_value(),
+        }
+    }
+
+    /// Back from the ledger. What cannot be read there is an error that names it.
+    pub fn from_intended(
+        recorded: &IntendedAttachment,
+        position: usize,
+        args: &str,
+        sandbox: &str,
+        attachments: usize,
+    ) -> Result<Attachment, CniError> {
+        let damaged = |what: &str, cause: String| {
+            CniError::new(
+                code::IO,
+                format!("ledger: {what} of {}/{}: {cause}", recorded.network, recorded.ifname),
+            )
+        };
+        let chain = match &recorded.config {
+            None => None,
+            Some(config) => Some(Chain {
+                list: NetworkList::parse(config.as_bytes())
+                    .map_err(|error| damaged("config", error.to_string()))?,
+            }),
+        };
+        let runtime_config: Map<String, Value> = serde_json::from_str(&recorded.capability_args)
+            .map_err(|error| damaged("capability arguments", error.to_string()))?;
+        let intent = Intent::from_value(&recorded.intent, position)
+            .map_err(|error| damaged("intent", error.to_string()))?;
+        let request =
+            read_request(&recorded.request).map_err(|cause| damaged("request", cause.to_owned()))?;
+        let context = Context {
+            sandbox: sandbox.to_owned(),
+            primary: position == 0,
+            name: recorded.name.clone(),
+            nad: recorded.nad.clone(),
+            args: args.to_owned(),
+            runtime_config,
+            request: recorded.request.clone(),
+            intent,
+            attachments,
+        };
+        let subject = Subject {
+            position,
+            network: recorded.network.clone(),
+            ifname: recorded.ifname.clone(),
+            context,
+        };
+        Ok(Attachment { subject, request, chain })
+    }
+
+    /// As delegates are told about it.
+    pub fn at<'a>(&'a self, container_id: &'a str, netns: Option<&'a str>) -> delegate::Attachment<'a> {
+        delegate::Attachment {
+            container_id,
+            ifname: &self.subject.ifname,
+            netns,
+            args: &self.subject.context.args,
+            capability_args: &self.subject.context.runtime_config,
+        }
+    }
+
+    /// `network/interface`, for messages.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.subject.network, self.subject.ifname)
+    }
+}
+
+fn request(spec: &AttachmentSpec) -> Request {
+    match &spec.default_route {
+        Some(gateways) => Request::DefaultRoute(gateways.clone()),
+        None if spec.default_route_none => Request::None,
+        None => Request::Absent,
+    }
+}
+
+/// What an attachment asks for, as stages see it.
+fn request_value(spec: &AttachmentSpec) -> Value {
+    let mut value = Map::new();
+    if let Some(gateways) = &spec.default_route {
+        let gateways: Vec<String> = gateways.iter().map(ToString::to_string).collect();
+        value.insert("defaultRoute".to_owned(), Value::from(gateways));
+    }
+    if spec.default_route_none {
+        value.insert("defaultRouteNone".to_owned(), Value::from(true));
+    }
+    if !spec.ips.is_empty() {
+        value.insert("ips".to_owned(), Value::from(spec.ips.clone()));
+    }
+    if let Some(mac) = &spec.mac {
+        value.insert("mac".to_owned(), Value::from(mac.as_str()));
+    }
+    Value::Object(value)
+}
+
+fn read_request(value: &Value) -> Result<Request, &'static str> {
+    if value.get("defaultRouteNone").is_some() {
+        return Ok(Request::None);
+    }
+    let Some(gateways) = value.get("defaultRoute") else { return Ok(Request::Absent) };
+    let gateways = gateways.as_array().ok_or("defaultRoute is not a list")?;
+    let gateways: Result<Vec<IpAddr>, _> = gateways
+        .iter()
+        .map(|gateway| {
+            gateway.as_str().and_then(|text| text.parse().ok()).ok_or("a gateway is not an address")
+        })
+        .collect();
+    Ok(Request::DefaultRoute(gateways?))
+}

@@ -1,0 +1,126 @@
+//! CHECK: the delegates' own, then the stages', with intent and tags of the ADD; then the host's check of
+//! what was requested.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use catena_cni::error::code;
+
+use crate::attach::add::{mode_of, own_links, verify};
+use crate::attach::attachment::Attachment;
+use crate::attach::delete::{self, recorded_pipeline};
+use crate::attach::document;
+use crate::attach::key::Key;
+use crate::attach::ledger::Found;
+use crate::attach::sandbox;
+use crate::attach::session::Session;
+use crate::cni::{CniError, Conf, Target};
+use crate::pipeline::bench::Bench;
+use crate::pipeline::ownership::Claim;
+use crate::pipeline::run::{self, Caller};
+use crate::report::record::AttachmentRecord;
+use crate::routes::kernel::Scope;
+use crate::wasm::{Command, Mode};
+
+/// Carries out CHECK.
+pub fn check(
+    session: &mut Session<'_>,
+    conf: &Conf,
+    target: &Target,
+    netns_path: &str,
+) -> Result<(), CniError> {
+    let mode = mode_of(conf);
+    if mode == Mode::Chained && conf.prev_result.is_none() {
+        return Err(CniError::new(code::INVALID_CONFIG, "prevResult is missing: CHECK needs the ADD's result"));
+    }
+    let netns = sandbox::open(netns_path, session.invocation.own_netns_allowed)?;
+    let modules = session.modules()?;
+    let key = Key {
+        network: conf.name.clone(),
+        container_id: target.container_id.clone(),
+        ifname: target.ifname.clone(),
+        mode,
+    };
+    let slot = session.ledger.lock(&key, session.until)?;
+    let entry = match slot.read()? {
+        Found::Entry(entry) if entry.is_finished() => *entry,
+        Found::Entry(_) => {
+            return Err(CniError::new(
+                code::UNKNOWN_CONTAINER,
+                format!("{key}: its ADD never finished, or a DEL has begun; DEL it and ADD it again"),
+            ));
+        }
+        Found::Nothing => {
+            slot.release()?;
+            return Err(CniError::new(
+                code::UNKNOWN_CONTAINER,
+                format!("{key} is not in the ledger; it was never added, or its DEL is done"),
+            ));
+        }
+        Found::Damaged(error) => {
+            return Err(CniError::new(code::IO, format!("ledger: the entry of {key}: {error}")));
+        }
+    };
+    let intended = &entry.intended;
+    let pipeline = recorded_pipeline(session, intended, &modules);
+    let caller = Caller { command: Command::Check, mode, container_id: intended.container_id.clone() };
+    let exec = session.exec(&intended.network, intended.bin_dir.as_deref().map(Path::new), None, session.until);
+    let mut bench = Bench::new(Some(Arc::clone(&netns)));
+    let links = bench.links().map_err(|error| CniError::new(code::INVALID_NETNS, error.to_string()))?;
+    let mut claims = Vec::new();
+    for (position, recorded) in intended.attachments.iter().enumerate() {
+        let attachment = Attachment::from_intended(
+            recorded,
+            position,
+            &intended.args,
+            netns_path,
+            intended.attachments.len(),
+        )?;
+        let work = entry.attached(position).and_then(delete::work_of).ok_or_else(|| {
+            CniError::new(code::IO, format!("ledger: {}: its result is missing", attachment.name()))
+        })?;
+        if let Some(chain) = &attachment.chain {
+            let at = attachment.at(&caller.container_id, Some(netns_path));
+            let previous = document::cached(&work.document, &chain.list.cni_version);
+            chain.check(&exec, &at, previous.as_ref()).map_err(|error| {
+                let mut error = CniError::from(error);
+                error.msg = format!("network {}: {}", recorded.network, error.msg);
+                error
+            })?;
+        }
+        let own = own_links(&recorded.ifname, &work.document, netns_path, &[], &links);
+        let scope = Scope { links: own.clone(), tables: vec![254] };
+        let mut record = AttachmentRecord {
+            network: recorded.network.clone(),
+            ifname: recorded.ifname.clone(),
+            ..AttachmentRecord::default()
+        };
+        let failures = run::look(
+            &pipeline,
+            &caller,
+            &attachment.subject,
+            &scope,
+            &work,
+            &mut bench,
+            &mut record.stages,
+        );
+        session.record.attachments.push(record);
+        if let Some(error) = CniError::first_of(failures.into_iter().map(CniError::from)) {
+            return Err(noted(error, session));
+        }
+        claims.push(Claim {
+            network: recorded.network.clone(),
+            ifname: recorded.ifname.clone(),
+            request: attachment.request.clone(),
+            links: own,
+        });
+    }
+    let verified = verify(&mut bench, &claims, &mut session.record.notes);
+    verified.map_err(|error| noted(error, session))
+}
+
+/// A failure says so if the check had to do without a module of the ADD.
+fn noted(mut error: CniError, session: &Session<'_>) -> CniError {
+    error.details.extend(session.record.notes.iter().cloned());
+    error
+}

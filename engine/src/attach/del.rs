@@ -1,0 +1,143 @@
+//! DEL: from the ledger where it has an entry, else from the config on stdin and the cache.
+
+use catena_cni::identifier::NetworkName;
+use catena_cni::json;
+use serde_json::Value;
+
+use crate::attach::add::mode_of;
+use crate::attach::attachment::Attachment;
+use crate::attach::delete::{self, Deletion};
+use crate::attach::entry::{Entry, Event, Intended, SCHEMA};
+use crate::attach::key::Key;
+use crate::attach::ledger::{Found, Slot};
+use crate::attach::retry;
+use crate::attach::session::{Session, boot_id, now};
+use crate::cni::{CniError, Conf, Target};
+use crate::wasm::Mode;
+
+/// Carries out DEL. `conf` may be an error: an entry of the ledger does not need it.
+pub fn del(
+    session: &mut Session<'_>,
+    stdin: &[u8],
+    conf: Result<&Conf, CniError>,
+    target: &Target,
+    netns: Option<&str>,
+) -> Result<(), CniError> {
+    let (network, mode) = match &conf {
+        Ok(conf) => (conf.name.clone(), mode_of(conf)),
+        Err(error) => envelope(stdin).ok_or_else(|| error.clone())?,
+    };
+    let key = Key {
+        network,
+        container_id: target.container_id.clone(),
+        ifname: target.ifname.clone(),
+        mode,
+    };
+    let mut slot = session.ledger.lock(&key, session.until)?;
+    let deletion = match deletion(session, &key, &mut slot, conf, netns) {
+        Ok(deletion) => deletion,
+        Err(error) => {
+            slot.release()?;
+            return Err(error);
+        }
+    };
+    let result = carry_out(session, slot, &deletion);
+    retry::one(session, &key.stem());
+    result
+}
+
+/// What there is to delete for a key.
+fn deletion(
+    session: &mut Session<'_>,
+    key: &Key,
+    slot: &mut Slot,
+    conf: Result<&Conf, CniError>,
+    netns: Option<&str>,
+) -> Result<Deletion, CniError> {
+    let netns = netns.map(str::to_owned);
+    match slot.read()? {
+        Found::Entry(entry) => {
+            if let Err(error) = conf {
+                session.record.notes.push(format!("the config on stdin was not needed: {}", error.msg));
+            }
+            return Ok(Deletion { entry: *entry, netns, recorded: true });
+        }
+        Found::Damaged(error) => {
+            session.record.notes.push(format!("ledger: the entry of {key}: {error}; using stdin"));
+        }
+        Found::Nothing => {}
+    }
+    let conf = conf?;
+    let sandbox = netns.as_deref().unwrap_or_default();
+    let target = Target { container_id: key.container_id.clone(), ifname: key.ifname.clone() };
+    let attachments = Attachment::plan(conf, &session.invocation.args, &target, sandbox)?;
+    let intended = Intended {
+        schema: SCHEMA,
+        network: key.network.as_str().to_owned(),
+        container_id: key.container_id.as_str().to_owned(),
+        ifname: key.ifname.as_str().to_owned(),
+        mode: key.mode_word().to_owned(),
+        boot_id: boot_id(),
+        netns: sandbox.to_owned(),
+        netns_id: (0, 0),
+        args: session.invocation.args.clone(),
+        bin_dir: session.bin_dir(conf)?.map(|folder| folder.display().to_string()),
+        cache_dir: session.cache_dir(conf)?.display().to_string(),
+        time: now(),
+        pipeline: Vec::new(),
+        attachments: attachments.iter().map(Attachment::to_intended).collect(),
+    };
+    Ok(Deletion { entry: Entry { intended, events: Vec::new() }, netns, recorded: false })
+}
+
+/// Deletes, and leaves nothing where everybody agreed; a failed entry is kept for later calls.
+pub fn carry_out(
+    session: &mut Session<'_>,
+    mut slot: Slot,
+    deletion: &Deletion,
+) -> Result<(), CniError> {
+    // A chained catena has no delegates, so its stages are all there is; without an entry there is no work.
+    let modules = match session.modules() {
+        Ok(modules) => Some(modules),
+        Err(error) => {
+            session.record.notes.push(error.msg);
+            None
+        }
+    };
+    let mut errors = delete::delete(session, &mut slot, deletion, modules.as_ref());
+    if errors.is_empty() {
+        errors.extend(delete::forget_files(session, deletion).err());
+    }
+    let Some(error) = CniError::first_of(errors) else {
+        return Ok(slot.remove()?);
+    };
+    keep_failed(&mut slot, deletion, &error)
+        .and_then(|()| slot.end_children_lock())
+        .map_err(|problem| error.clone().detail(problem.to_string()))?;
+    Err(error)
+}
+
+/// Records the failure, so that later calls try again: CRI-O never does.
+fn keep_failed(
+    slot: &mut Slot,
+    deletion: &Deletion,
+    error: &CniError,
+) -> Result<(), crate::attach::ledger::LedgerError> {
+    let event = Event::DeleteFailed { time: now(), errors: vec![error.msg.clone()] };
+    if deletion.recorded {
+        slot.append(&event)?;
+    } else {
+        slot.discard()?;
+        slot.begin(&deletion.entry.intended, &[event])?;
+    }
+    slot.mark_failed()
+}
+
+/// Name and mode of a config that is otherwise unusable.
+fn envelope(stdin: &[u8]) -> Option<(NetworkName, Mode)> {
+    let value = json::parse(stdin).ok()?;
+    let map = value.as_object()?;
+    let name = json::get(map, "name").and_then(Value::as_str)?;
+    let mode = if json::get(map, "delegates").is_some() { Mode::Meta } else { Mode::Chained };
+    Some((NetworkName::parse(name).ok()?, mode))
+}

@@ -1,0 +1,298 @@
+//! Takes away what an ADD has made: for DEL, for GC, for an ADD that finds an old entry, and for the retry
+//! of a failed one. It works from the ledger's entry, and goes on past everything that fails.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use catena_cni::error::code;
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+use crate::attach::add::spawned_event;
+use crate::attach::attachment::Attachment;
+use crate::attach::document;
+use crate::attach::entry::{Entry, Event, Intended};
+use crate::attach::ledger::{LedgerError, Slot};
+use crate::attach::lock::LockError;
+use crate::attach::sandbox;
+use crate::attach::session::{CHILDREN_WAIT, Session};
+use crate::cni::{CniError, OnError};
+use crate::delegate::{Spawned, cache};
+use crate::pipeline::bench::Bench;
+use crate::pipeline::run::{self, Caller, Work};
+use crate::pipeline::selection::{Pipeline, Stage};
+use crate::report::record::AttachmentRecord;
+use crate::routes::kernel::Scope;
+use crate::wasm::{Command, Document, Mode, Modules};
+
+/// What is to be taken away.
+#[derive(Debug, Clone)]
+pub struct Deletion {
+    /// The entry, or what one made from the config would be.
+    pub entry: Entry,
+    /// CNI_NETNS, if it is still there.
+    pub netns: Option<String>,
+    /// Whether the ledger has this entry.
+    pub recorded: bool,
+}
+
+/// Runs the stages' del and the delegates' DEL of every attachment in reverse order, and removes the cache
+/// files of those that agreed. Stages are advisory: what they say is noted. Returns the delegates' errors.
+pub fn delete(
+    session: &mut Session<'_>,
+    slot: &mut Slot,
+    deletion: &Deletion,
+    modules: Option<&Modules>,
+) -> Vec<CniError> {
+    match try_delete(session, slot, deletion, modules) {
+        Ok(errors) => errors,
+        Err(error) => vec![error],
+    }
+}
+
+fn try_delete(
+    session: &mut Session<'_>,
+    slot: &mut Slot,
+    deletion: &Deletion,
+    modules: Option<&Modules>,
+) -> Result<Vec<CniError>, CniError> {
+    let intended = &deletion.entry.intended;
+    if deletion.recorded {
+        settle_children(session, slot, &deletion.entry)?;
+        slot.append(&Event::Deleting)?;
+    }
+    let children = session.children(slot)?;
+    let (netns, gone) =
+        sandbox::open_if_there(deletion.netns.as_deref(), session.invocation.own_netns_allowed);
+    session.record.notes.extend(gone);
+    let netns_path = netns.as_ref().and(deletion.netns.as_deref());
+    let mut bench = Bench::new(netns.clone());
+    let pipeline = modules.map(|modules| recorded_pipeline(session, intended, modules));
+    let caller = Caller {
+        command: Command::Del,
+        mode: mode(intended),
+        container_id: intended.container_id.clone(),
+    };
+    let bin_dir = intended.bin_dir.as_deref().map(Path::new);
+    let cache_dir = Path::new(&intended.cache_dir);
+
+    let mut errors = Vec::new();
+    let mut records = Vec::new();
+    for (position, recorded) in intended.attachments.iter().enumerate().rev() {
+        let attachment = Attachment::from_intended(
+            recorded,
+            position,
+            &intended.args,
+            &intended.netns,
+            intended.attachments.len(),
+        );
+        let attachment = match attachment {
+            Ok(attachment) => attachment,
+            Err(error) => {
+                errors.push(error);
+                continue;
+            }
+        };
+        let mut record = AttachmentRecord {
+            network: recorded.network.clone(),
+            ifname: recorded.ifname.clone(),
+            ..AttachmentRecord::default()
+        };
+        let work = deletion.entry.attached(position).and_then(work_of);
+        if let (Some(pipeline), Some(work)) = (&pipeline, &work) {
+            let failures = run::look(
+                pipeline,
+                &caller,
+                &attachment.subject,
+                &Scope::default(),
+                work,
+                &mut bench,
+                &mut record.stages,
+            );
+            session.record.notes.extend(failures.iter().map(ToString::to_string));
+        }
+        if let Some(chain) = &attachment.chain {
+            let start = Instant::now();
+            let previous = match &work {
+                Some(work) => document::cached(&work.document, &chain.list.cni_version),
+                None => cached(session, cache_dir, &attachment, &caller.container_id),
+            };
+            let exec = session.exec(&intended.network, bin_dir, Some(&children), session.until);
+            let at = attachment.at(&caller.container_id, netns_path);
+            let mut ledger_errors = Vec::new();
+            let mut recorder = |spawned: &Spawned| {
+                if deletion.recorded
+                    && let Err(error) = slot.append(&spawned_event(spawned, position))
+                {
+                    // DEL has to go on: a full disk must not keep a pod's interface.
+                    ledger_errors.push(error.to_string());
+                }
+                Ok(())
+            };
+            let failed = chain.del(&exec, &at, previous.as_ref(), &mut recorder);
+            session.record.notes.extend(ledger_errors);
+            record.delegates = start.elapsed();
+            if failed.is_empty() {
+                let removed = cache::remove(
+                    cache_dir,
+                    &chain.list.name,
+                    &caller.container_id,
+                    &attachment.subject.ifname,
+                );
+                errors.extend(removed.err().map(|error| CniError::new(code::IO, error.to_string())));
+            }
+            errors.extend(failed.into_iter().map(|error| {
+                let mut error = CniError::from(error);
+                error.msg = format!("network {}: {}", attachment.subject.network, error.msg);
+                error
+            }));
+        }
+        records.push(record);
+    }
+    records.reverse();
+    session.record.attachments = records;
+    Ok(errors)
+}
+
+/// Removes the files of a sandbox that are neither the delegates' nor the ledger's.
+pub fn forget_files(session: &Session<'_>, deletion: &Deletion) -> Result<(), CniError> {
+    let intended = &deletion.entry.intended;
+    if mode(intended) == Mode::Chained {
+        return Ok(());
+    }
+    session
+        .status_file(&intended.network, &intended.container_id, &intended.ifname)
+        .remove()
+        .map_err(|error| CniError::new(code::IO, error.to_string()))
+}
+
+/// `meta` or `chained`, as recorded.
+pub fn mode(intended: &Intended) -> Mode {
+    if intended.mode == "chained" { Mode::Chained } else { Mode::Meta }
+}
+
+/// What an attachment's pipeline ended with.
+pub fn work_of(event: &Event) -> Option<Work> {
+    match event {
+        Event::Attached { format, result, tags, publications, .. } => Some(Work {
+            document: Document { format: format.clone(), text: result.clone() },
+            tags: tags.clone(),
+            publications: publications.iter().cloned().collect(),
+        }),
+        _ => None,
+    }
+}
+
+/// The result in libcni's cache; a damaged file is noted, and DEL goes on without.
+fn cached(
+    session: &mut Session<'_>,
+    folder: &Path,
+    attachment: &Attachment,
+    container_id: &str,
+) -> Option<serde_json::Value> {
+    match cache::load(folder, &attachment.subject.network, container_id, &attachment.subject.ifname) {
+        Ok(result) => result,
+        Err(error) => {
+            session.record.notes.push(error.to_string());
+            None
+        }
+    }
+}
+
+/// The pipeline of the ADD, as far as its modules are still there; another digest is used and noted.
+pub fn recorded_pipeline(session: &mut Session<'_>, intended: &Intended, modules: &Modules) -> Pipeline {
+    let mut stages = Vec::new();
+    for entry in &intended.pipeline {
+        match modules.get(&entry.stage) {
+            Ok(module) => {
+                if module.digest() != entry.digest {
+                    session.record.notes.push(format!(
+                        "stage {}: the attachment was made with {}, which is no longer installed; {} stands in",
+                        entry.stage,
+                        entry.digest,
+                        module.digest()
+                    ));
+                }
+                stages.push(Stage {
+                    name: entry.stage.clone(),
+                    module,
+                    config: entry.config.clone(),
+                    when: entry.when.clone(),
+                    unless: entry.unless.clone(),
+                    on_error: if entry.on_error == "skip" { OnError::Skip } else { OnError::Fail },
+                });
+            }
+            Err(error) => session.record.notes.push(format!("stage {}: {error}", entry.stage)),
+        }
+    }
+    Pipeline { stages }
+}
+
+/// Waits for the children of a call that never ended, and ends those that do not end by themselves: they
+/// could make something after we have cleaned.
+fn settle_children(session: &mut Session<'_>, slot: &mut Slot, entry: &Entry) -> Result<(), CniError> {
+    if !entry.may_have_children() {
+        // A delegate may leave a daemon on purpose; it keeps the old file's lock and harms nobody.
+        return Ok(slot.renew_children_lock()?);
+    }
+    let patience = session.until.min(Instant::now() + CHILDREN_WAIT);
+    match slot.children_lock(patience) {
+        Ok(_) => return Ok(()),
+        Err(LedgerError::Lock(LockError::Held { .. })) => {}
+        Err(error) => return Err(error.into()),
+    }
+    for event in &entry.events {
+        if let Event::Spawned { group, start_time, .. } = event {
+            end_group(*group, *start_time, &mut session.record.notes);
+        }
+    }
+    slot.children_lock(Instant::now() + Duration::from_secs(2))?;
+    Ok(())
+}
+
+/// Ends a process group of ours. A process of the group's number that was started at another time is
+/// somebody else's: numbers are used again.
+fn end_group(group: i32, start_time: u64, notes: &mut Vec<String>) {
+    if group <= 1 {
+        return;
+    }
+    if let Some(other) = start_time_of(group)
+        && other != start_time
+    {
+        return;
+    }
+    match killpg(Pid::from_raw(group), Signal::SIGKILL) {
+        Ok(()) => notes.push(format!("ended process group {group}, left by a call that was killed")),
+        Err(Errno::ESRCH) => {}
+        Err(errno) => notes.push(format!("process group {group} could not be ended: {errno}")),
+    }
+}
+
+/// Field 22 of /proc/PID/stat (proc(5)); none where there is no such process.
+fn start_time_of(pid: i32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is in parentheses and may hold anything.
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_start_time_is_found() {
+        let pid = i32::try_from(std::process::id()).unwrap();
+        assert!(start_time_of(pid).is_some_and(|ticks| ticks > 0));
+        assert_eq!(start_time_of(i32::MAX), None);
+    }
+
+    #[test]
+    fn a_reused_number_is_left_alone() {
+        let pid = i32::try_from(std::process::id()).unwrap();
+        let mut notes = Vec::new();
+        end_group(pid, 1, &mut notes);
+        assert!(notes.is_empty(), "{notes:?}");
+    }
+}

@@ -1,0 +1,165 @@
+//! A result on its way through the pipeline and out: to the runtime, and into libcni's cache.
+
+use catena_cni::error::code;
+use catena_cni::result::{self, CniResult};
+use catena_cni::version::SpecVersion;
+use serde_json::Value;
+
+use crate::cni::CniError;
+use crate::wasm::Document;
+
+/// The document that the stages of a delegate's result start with.
+pub fn of_delegate(value: &Value) -> Document {
+    let format = match result::check(value) {
+        Ok(version) => format!("cni/{}", version.as_str()),
+        Err(_) => "raw".to_owned(),
+    };
+    Document { format, text: value.to_string() }
+}
+
+/// The document as a value.
+pub fn value(document: &Document) -> Result<Value, CniError> {
+    catena_cni::json::parse(document.text.as_bytes())
+        .map_err(|error| CniError::new(code::BAD_OUTCOME, format!("the result after the pipeline: {error}")))
+}
+
+/// Whether the pipeline has left it in the version that the host converts from.
+fn is_converted(document: &Document) -> bool {
+    document.format.strip_prefix("cni/") == Some(SpecVersion::NEWEST.as_str())
+}
+
+/// The answer in the version that was asked for.
+///
+/// The host converts only outward from 1.1.0; any other document is the answer only if it already is in
+/// the version asked for.
+pub fn answer(document: &Document, asked: SpecVersion) -> Result<Value, CniError> {
+    let value = value(document)?;
+    if is_converted(document) {
+        return result::convert(&value, asked).map_err(|error| {
+            CniError::new(
+                code::INCOMPATIBLE_VERSION,
+                format!("the result cannot be said in CNI {}, which was asked for: {error}", asked.as_str()),
+            )
+        });
+    }
+    if result::version_text(&value) != Some(asked.as_str()) {
+        return Err(CniError::new(
+            code::INCOMPATIBLE_VERSION,
+            format!(
+                "the result is {} and was not converted, so it cannot be the answer in CNI {}; \
+                 put the stage result-conversion first into the pipeline, or ask for the delegate's version",
+                match result::version_text(&value) {
+                    Some(version) => format!("of CNI {version}"),
+                    None => "of no CNI version".to_owned(),
+                },
+                asked.as_str()
+            ),
+        ));
+    }
+    harmless(&value)?;
+    Ok(value)
+}
+
+/// Nulls and bad indices crash runtimes, so they never leave, even in a document that nobody converted.
+fn harmless(value: &Value) -> Result<(), CniError> {
+    let bad = |what: String| {
+        CniError::new(code::BAD_OUTCOME, format!("the result has {what}, which no runtime may be given"))
+    };
+    let member = |name: &str| value.as_object().and_then(|map| catena_cni::json::get(map, name));
+    let list = |name: &str| member(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    for name in ["interfaces", "ips", "routes"] {
+        if let Some(index) = list(name).iter().position(Value::is_null) {
+            return Err(bad(format!("a null at {name}[{index}]")));
+        }
+    }
+    let interfaces = list("interfaces").len();
+    for (index, entry) in list("ips").iter().enumerate() {
+        let at = entry.as_object().and_then(|map| catena_cni::json::get(map, "interface"));
+        if let Some(at) = at.filter(|at| !at.is_null())
+            && !at.as_u64().is_some_and(|at| usize::try_from(at).is_ok_and(|at| at < interfaces))
+        {
+            return Err(bad(format!("the index {at} at ips[{index}].interface")));
+        }
+    }
+    Ok(())
+}
+
+/// What libcni's cache shall hold, in the list's own version; none where that version cannot say it.
+pub fn cached(document: &Document, list_version: &str) -> Option<Value> {
+    let value = value(document).ok()?;
+    if result::version_text(&value) == Some(list_version) {
+        return Some(value);
+    }
+    if !is_converted(document) {
+        return None;
+    }
+    result::convert(&value, SpecVersion::from_text(list_version)?).ok()
+}
+
+/// The names of the interfaces that a result claims in a sandbox.
+pub fn sandbox_interfaces(document: &Document, sandbox: &str) -> Vec<String> {
+    let Ok(value) = value(document) else { return Vec::new() };
+    match CniResult::read(&value) {
+        Ok((result, _)) => result
+            .interfaces
+            .into_iter()
+            .filter(|interface| interface.sandbox.as_deref() == Some(sandbox))
+            .map(|interface| interface.name)
+            .collect(),
+        Err(_) => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn converted(value: Value) -> Document {
+        Document { format: "cni/1.1.0".into(), text: value.to_string() }
+    }
+
+    #[test]
+    fn the_answer_is_in_the_version_asked_for() {
+        let document = converted(json!({
+            "cniVersion": "1.1.0", "interfaces": [{"name": "eth0", "sandbox": "/n"}],
+            "ips": [{"address": "192.0.2.5/24", "interface": 0}]
+        }));
+        assert_eq!(answer(&document, SpecVersion::V0_2_0).unwrap()["ip4"]["ip"], "192.0.2.5/24");
+        assert_eq!(answer(&document, SpecVersion::V0_4_0).unwrap()["ips"][0]["version"], "4");
+        assert_eq!(sandbox_interfaces(&document, "/n"), ["eth0"]);
+    }
+
+    #[test]
+    fn an_empty_result_cannot_be_said_in_an_old_version() {
+        let document = converted(json!({ "cniVersion": "1.1.0" }));
+        assert!(answer(&document, SpecVersion::V0_3_0).is_ok());
+        assert_eq!(answer(&document, SpecVersion::V0_2_0).unwrap_err().code, 1);
+        assert_eq!(cached(&document, "0.2.0"), None);
+        assert!(cached(&document, "0.4.0").is_some());
+    }
+
+    #[test]
+    fn an_unconverted_result_is_the_answer_only_in_its_own_version() {
+        let document = of_delegate(&json!({ "cniVersion": "1.0.0", "ips": [] }));
+        assert_eq!(document.format, "cni/1.0.0");
+        assert!(answer(&document, SpecVersion::V1_0_0).is_ok());
+        let error = answer(&document, SpecVersion::V0_4_0).unwrap_err();
+        assert!(error.msg.contains("result-conversion"), "{}", error.msg);
+        let future = of_delegate(&json!({ "cniVersion": "2.0.0" }));
+        assert_eq!(future.format, "raw");
+        assert_eq!(answer(&future, SpecVersion::V1_1_0).unwrap_err().code, 1);
+    }
+
+    #[test]
+    fn nulls_and_bad_indices_never_leave() {
+        for value in [
+            json!({ "cniVersion": "1.0.0", "interfaces": [null] }),
+            json!({ "cniVersion": "1.0.0", "ips": [{"address": "x", "interface": 0}] }),
+            json!({ "cniVersion": "1.0.0", "interfaces": [{"name": "a"}], "ips": [{"interface": -1}] }),
+        ] {
+            let document = Document { format: "raw".into(), text: value.to_string() };
+            assert_eq!(answer(&document, SpecVersion::V1_0_0).unwrap_err().code, 106, "{value}");
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! The ledger: a folder of entries, written before anything is done.
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::attach::entry::{Entry, EntryError, Event, Intended, line};
+use crate::attach::key::Key;
+use crate::attach::lock::{Lock, LockError};
+
+/// More than any entry that we write: attachments are bounded by stdin (4 MiB), results by 1 MiB each.
+const ENTRY_LIMIT: u64 = 256 << 20;
+
+/// Why the ledger could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// A file operation failed.
+    #[error("ledger: {operation} {path}: {source}; check the folder's owner, mode and free space")]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The folder could be written by others.
+    #[error("ledger: {path} {what}; make it a folder of the user that runs catena with mode 0700")]
+    Unsafe {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// A lock could not be taken.
+    #[error("ledger: {0}")]
+    Lock(#[from] LockError),
+    /// A record could not be written as JSON.
+    #[error("ledger: encode an entry: {0}")]
+    Encode(#[from] serde_json::Error),
+}
+
+/// The folder.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    folder: PathBuf,
+}
+
+/// What is recorded for a key.
+#[derive(Debug)]
+pub enum Found {
+    /// Nothing.
+    Nothing,
+    /// An entry.
+    Entry(Box<Entry>),
+    /// A file that cannot be read as an entry.
+    Damaged(EntryError),
+}
+
+impl Ledger {
+    /// Opens the folder, making it (mode 0700) where it is not there.
+    pub fn open(folder: &Path) -> Result<Ledger, LedgerError> {
+        let failed = |operation, source| LedgerError::Io { operation, path: folder.to_owned(), source };
+        let metadata = match std::fs::symlink_metadata(folder) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                for sub in [folder.to_owned(), folder.join("failed")] {
+                    std::fs::DirBuilder::new()
+                        .recursive(true)
+                        .mode(0o700)
+                        .create(&sub)
+                        .map_err(|source| failed("create", source))?;
+                }
+                std::fs::symlink_metadata(folder).map_err(|source| failed("stat", source))?
+            }
+            Err(error) => return Err(failed("stat", error)),
+        };
+        let wrong = |what| LedgerError::Unsafe { path: folder.to_owned(), what };
+        if !metadata.is_dir() {
+            return Err(wrong("is not a folder"));
+        }
+        if metadata.uid() != nix::unistd::geteuid().as_raw() {
+            return Err(wrong("belongs to another user"));
+        }
+        if metadata.mode() & 0o022 != 0 {
+            return Err(wrong("can be written by others"));
+        }
+        Ok(Ledger { folder: folder.to_owned() })
+    }
+
+    fn path(&self, stem: &str, suffix: &str) -> PathBuf {
+        self.folder.join(format!("{stem}{suffix}"))
+    }
+
+    fn failed_path(&self, stem: &str) -> PathBuf {
+        self.folder.join("failed").join(stem)
+    }
+
+    /// Takes the lock of a key, waiting until `until` at most.
+    pub fn lock(&self, key: &Key, until: Instant) -> Result<Slot, LedgerError> {
+        self.lock_stem(key.stem(), until)
+    }
+
+    /// As [`Ledger::lock`], by the stem of an entry's file.
+    pub fn lock_stem(&self, stem: String, until: Instant) -> Result<Slot, LedgerError> {
+        let lock = Lock::take(&self.path(&stem, ".lock"), until)?;
+        Ok(Slot { ledger: self.clone(), stem, lock, file: None, children: None })
+    }
+
+    /// The stems of all entries.
+    pub fn stems(&self) -> Result<Vec<String>, LedgerError> {
+        stems(&self.folder, Some(".json"))
+    }
+
+    /// The stems of the entries whose DEL has failed, longest untried first.
+    pub fn failed_stems(&self) -> Result<Vec<String>, LedgerError> {
+        let folder = self.folder.join("failed");
+        let mut found: Vec<_> = stems(&folder, None)?
+            .into_iter()
+            .map(|stem| (std::fs::metadata(folder.join(&stem)).and_then(|m| m.modified()).ok(), stem))
+            .collect();
+        found.sort();
+        Ok(found.into_iter().map(|(_, stem)| stem).collect())
+    }
+
+    /// When a failed entry was last tried, and how often.
+    pub fn failed_attempts(&self, stem: &str) -> Result<(u64, Duration), LedgerError> {
+        let path = self.failed_path(stem);
+        let failed = |source| LedgerError::Io { operation: "stat", path: path.clone(), source };
+        let metadata = std::fs::metadata(&path).map_err(failed)?;
+        let age = metadata.modified().map_err(failed)?.elapsed().unwrap_or_default();
+        Ok((metadata.len(), age))
+    }
+
+    /// Reads an entry without its lock, for people who look.
+    pub fn read_stem(&self, stem: &str) -> Result<Found, LedgerError> {
+        let path = self.path(stem, ".json");
+        let failed = |operation, source| LedgerError::Io { operation, path: path.clone(), source };
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC | nix::libc::O_NONBLOCK)
+            .open(&path);
+        let file = match file {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+            Err(error) => return Err(failed("open", error)),
+        };
+        let mut bytes = Vec::new();
+        file.take(ENTRY_LIMIT).read_to_end(&mut bytes).map_err(|source| failed("read", source))?;
+        Ok(match Entry::read(&bytes) {
+            Ok(entry) => Found::Entry(Box::new(entry)),
+            Err(error) => Found::Damaged(error),
+        })
+    }
+}
+
+fn stems(folder: &Path, suffix: Option<&str>) -> Result<Vec<String>, LedgerError> {
+    let failed = |source| LedgerError::Io { operation: "list", path: folder.to_owned(), source };
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(failed)?.file_name();
+        let Some(name) = OsStr::to_str(&name) else { continue };
+        match suffix {
+            None => found.push(name.to_owned()),
+            Some(suffix) => found.extend(name.strip_suffix(suffix).map(str::to_owned)),
+        }
+    }
+    Ok(found)
+}
+
+/// The place of one key in the ledger, locked.
+#[derive(Debug)]
+pub struct Slot {
+    ledger: Ledger,
+    stem: String,
+    lock: Lock,
+    file: Option<File>,
+    children: Option<Lock>,
+}
+
+impl Slot {
+    fn io(&self, operation: &'static str, path: PathBuf, source: io::Error) -> LedgerError {
+        LedgerError::Io { operation, path, source }
+    }
+
+    /// The stem of its files.
+    pub fn stem(&self) -> &str {
+        &self.stem
+    }
+
+    /// What is recorded.
+    pub fn read(&self) -> Result<Found, LedgerError> {
+        self.ledger.read_stem(&self.stem)
+    }
+
+    /// Writes the first line of a new entry, and `events` with it; the file is whole on disk, under its
+    /// name, when this returns.
+    pub fn begin(&mut self, intended: &Intended, events: &[Event]) -> Result<(), LedgerError> {
+        let path = self.ledger.path(&self.stem, ".json");
+        let mut bytes = line(intended)?;
+        for event in events {
+            bytes.extend(line(event)?);
+        }
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .mode(0o600)
+            .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC)
+            .open(&path)
+            .map_err(|source| self.io("create", path.clone(), source))?;
+        file.write_all(&bytes).map_err(|source| self.io("write", path.clone(), source))?;
+        file.sync_all().map_err(|source| self.io("sync", path.clone(), source))?;
+        File::open(&self.ledger.folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(|source| self.io("sync", self.ledger.folder.clone(), source))?;
+        self.file = Some(file);
+        Ok(())
+    }
+
+    /// Appends a line; it may be lost with the power.
+    pub fn append(&mut self, event: &Event) -> Result<(), LedgerError> {
+        let path = self.ledger.path(&self.stem, ".json");
+        let bytes = line(event)?;
+        if self.file.is_none() {
+            let file = OpenOptions::new()
+                .append(true)
+                .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC)
+                .open(&path)
+                .map_err(|source| self.io("open", path.clone(), source))?;
+            self.file = Some(file);
+        }
+        match &mut self.file {
+            Some(file) => file.write_all(&bytes).map_err(|source| self.io("append to", path, source)),
+            None => Ok(()),
+        }
+    }
+
+    /// A lock that the delegates' children inherit: as long as one of them lives, it is held.
+    pub fn children_lock(&mut self, until: Instant) -> Result<&Lock, LedgerError> {
+        let path = self.ledger.path(&self.stem, ".children");
+        let lock = match self.children.take() {
+            Some(lock) => lock,
+            None => Lock::take(&path, until)?,
+        };
+        Ok(self.children.insert(lock))
+    }
+
+    /// Makes a new lock for children, whoever may still hold the old one.
+    pub fn renew_children_lock(&mut self) -> Result<(), LedgerError> {
+        let path = self.ledger.path(&self.stem, ".children");
+        match std::fs::remove_file(&path) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(source) => Err(self.io("remove", path, source)),
+        }
+    }
+
+    /// Gives up our hold of the children's lock and removes its file.
+    pub fn end_children_lock(&mut self) -> Result<(), LedgerError> {
+        match self.children.take() {
+            Some(lock) => Ok(lock.remove()?),
+            None => self.renew_children_lock(),
+        }
+    }
+
+    /// Marks the entry as one whose DEL has failed once more, so that later calls try it again.
+    pub fn mark_failed(&mut self) -> Result<(), LedgerError> {
+        let path = self.ledger.failed_path(&self.stem);
+        let folder = self.ledger.folder.join("failed");
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)
+            .map_err(|source| self.io("create", folder, source))?;
+        // One byte an attempt: size and time of change are all that the back-off needs.
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC)
+            .open(&path)
+            .and_then(|mut file| file.write_all(b"."))
+            .map_err(|source| self.io("mark", path, source))
+    }
+
+    /// Drops a damaged entry's file, keeping nothing.
+    pub fn discard(&mut self) -> Result<(), LedgerError> {
+        self.file = None;
+        for path in [self.ledger.path(&self.stem, ".json"), self.ledger.failed_path(&self.stem)] {
+            match std::fs::remove_file(&path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(source) => return Err(self.io("remove", path, source)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes entry and locks: nothing of this key is left.
+    pub fn remove(mut self) -> Result<(), LedgerError> {
+        self.discard()?;
+        self.end_children_lock()?;
+        Ok(self.lock.remove()?)
+    }
+
+    /// Leaves the ledger as it is, without a lock file where there is no entry.
+    pub fn release(mut self) -> Result<(), LedgerError> {
+        if matches!(self.read()?, Found::Nothing) {
+            return self.remove();
+        }
+        self.end_children_lock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attach::entry::tests::intended;
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(1)
+    }
+
+    #[test]
+    fn an_entry_lives_and_goes_without_a_trace() {
+        let root = tempfile::tempdir().unwrap();
+        let ledger = Ledger::open(&root.path().join("state")).unwrap();
+        let mut slot = ledger.lock_stem("a".into(), soon()).unwrap();
+        assert!(matches!(slot.read().unwrap(), Found::Nothing));
+        slot.begin(&intended(), &[]).unwrap();
+        slot.append(&Event::Finished).unwrap();
+        slot.children_lock(soon()).unwrap();
+        slot.mark_failed().unwrap();
+        drop(slot);
+
+        let slot = ledger.lock_stem("a".into(), soon()).unwrap();
+        let Found::Entry(entry) = slot.read().unwrap() else { panic!("no entry") };
+        assert!(entry.is_finished());
+        assert_eq!(ledger.stems().unwrap(), ["a"]);
+        assert_eq!(ledger.failed_stems().unwrap(), ["a"]);
+        slot.remove().unwrap();
+        let left: Vec<_> = std::fs::read_dir(root.path().join("state")).unwrap().collect();
+        assert_eq!(left.len(), 1, "only the folder `failed`: {left:?}");
+        assert!(ledger.failed_stems().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_slot_without_an_entry_leaves_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        let ledger = Ledger::open(root.path()).unwrap();
+        ledger.lock_stem("a".into(), soon()).unwrap().release().unwrap();
+        assert!(std::fs::read_dir(root.path()).unwrap().next().is_none());
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let root = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(matches!(Ledger::open(root.path()), Err(LedgerError::Unsafe { .. })));
+    }
+
+    #[test]
+    fn a_planted_link_is_an_error() {
+        let root = tempfile::tempdir().unwrap();
+        let ledger = Ledger::open(root.path()).unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", root.path().join("a.json")).unwrap();
+        let mut slot = ledger.lock_stem("a".into(), soon()).unwrap();
+        assert!(matches!(slot.read(), Err(LedgerError::Io { operation: "open", .. })));
+        assert!(matches!(slot.begin(&intended(), &[]), Err(LedgerError::Io { .. })));
+    }
+}

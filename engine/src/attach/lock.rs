@@ -1,0 +1,140 @@
+//! Locks that live in files and vanish with what they protect.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+
+/// How often a held lock is tried again.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Why a lock could not be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Somebody else held it until the end.
+    #[error("lock {path}: still held by another call after {waited:?}; try again when that call has ended")]
+    Held {
+        /// The lock's file.
+        path: PathBuf,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// The file could not be opened or locked.
+    #[error("lock {path}: {source}; check the folder's owner, mode and free space")]
+    Io {
+        /// The lock's file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+}
+
+/// An exclusive flock(2) on a file; given up when dropped.
+#[derive(Debug)]
+pub struct Lock {
+    path: PathBuf,
+    file: Flock<File>,
+}
+
+impl Lock {
+    /// Takes the lock, waiting until `until` at most. The file is made if it is not there.
+    pub fn take(path: &Path, until: Instant) -> Result<Lock, LockError> {
+        let start = Instant::now();
+        let failed = |source: io::Error| LockError::Io { path: path.to_owned(), source };
+        loop {
+            let mut file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC)
+                .open(path)
+                .map_err(failed)?;
+            let locked = loop {
+                match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                    Ok(locked) => break locked,
+                    Err((back, Errno::EWOULDBLOCK)) => file = back,
+                    Err((back, Errno::EINTR)) => file = back,
+                    Err((_, errno)) => return Err(failed(errno.into())),
+                }
+                if Instant::now() >= until {
+                    return Err(LockError::Held { path: path.to_owned(), waited: start.elapsed() });
+                }
+                std::thread::sleep(PAUSE);
+            };
+            // Whoever held it may have removed the file: then this is a lock on nothing.
+            let ours = locked.metadata().map_err(failed)?;
+            match std::fs::symlink_metadata(path) {
+                Ok(named) if named.ino() == ours.ino() && named.dev() == ours.dev() => {
+                    return Ok(Lock { path: path.to_owned(), file: locked });
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+
+    /// The descriptor, for children that shall hold the lock as well.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Removes the file and gives the lock up, in this order.
+    pub fn remove(self) -> Result<(), LockError> {
+        match std::fs::remove_file(&self.path) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(source) => Err(LockError::Io { path: self.path, source }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_held_lock_is_waited_for_and_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.lock");
+        let held = Lock::take(&path, Instant::now()).unwrap();
+        let error = Lock::take(&path, Instant::now() + Duration::from_millis(10)).unwrap_err();
+        assert!(error.to_string().contains("still held by another call"), "{error}");
+        drop(held);
+        Lock::take(&path, Instant::now()).unwrap();
+    }
+
+    #[test]
+    fn a_removed_lock_is_made_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.lock");
+        let first = Lock::take(&path, Instant::now()).unwrap();
+        let waiting = {
+            let path = path.clone();
+            std::thread::spawn(move || Lock::take(&path, Instant::now() + Duration::from_secs(5)))
+        };
+        std::thread::sleep(Duration::from_millis(20));
+        first.remove().unwrap();
+        let second = waiting.join().unwrap().unwrap();
+        assert!(path.exists());
+        second.remove().unwrap();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_planted_link_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("target");
+        let path = folder.path().join("a.lock");
+        std::os::unix::fs::symlink(&target, &path).unwrap();
+        assert!(matches!(Lock::take(&path, Instant::now()), Err(LockError::Io { .. })));
+        assert!(!target.exists());
+    }
+}

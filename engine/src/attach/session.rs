@@ -1,0 +1,145 @@
+//! What every command of one invocation shares.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use catena_cni::error::code;
+
+use crate::attach::ledger::{Ledger, LedgerError, Slot};
+use crate::cni::{CniError, Conf, Invocation};
+use crate::delegate::{Exec, Search, Versions};
+use crate::node::{NodeConfig, Root};
+use crate::report::record::Record;
+use crate::report::status::StatusFile;
+use crate::wasm::{ModuleError, Modules};
+
+/// Bytes that a delegate may write to stdout: far more than any result.
+const OUTPUT_LIMIT: usize = 4 << 20;
+
+/// How long a call waits for the children that a killed delegate has left, before it ends them.
+pub const CHILDREN_WAIT: Duration = Duration::from_secs(10);
+
+/// One invocation.
+#[derive(Debug)]
+pub struct Session<'a> {
+    /// Where catena's files are.
+    pub root: &'a Root,
+    /// What the node says.
+    pub node: &'a NodeConfig,
+    /// The environment.
+    pub invocation: &'a Invocation,
+    /// The ledger.
+    pub ledger: Ledger,
+    /// When the call has to be over.
+    pub until: Instant,
+    /// What happened, for log and ledger.
+    pub record: Record,
+}
+
+impl From<LedgerError> for CniError {
+    fn from(error: LedgerError) -> CniError {
+        let busy = matches!(error, LedgerError::Lock(crate::attach::lock::LockError::Held { .. }));
+        CniError::new(if busy { code::TRY_LATER } else { code::IO }, error.to_string())
+    }
+}
+
+impl From<ModuleError> for CniError {
+    fn from(error: ModuleError) -> CniError {
+        CniError::new(error.code(), error.to_string())
+    }
+}
+
+impl<'a> Session<'a> {
+    /// Opens the ledger; the call's time starts.
+    pub fn start(
+        root: &'a Root,
+        node: &'a NodeConfig,
+        invocation: &'a Invocation,
+    ) -> Result<Session<'a>, CniError> {
+        let ledger = Ledger::open(&root.state())?;
+        let until = Instant::now() + node.deadlines.call;
+        Ok(Session { root, node, invocation, ledger, until, record: Record::default() })
+    }
+
+    /// The modules of this node.
+    pub fn modules(&self) -> Result<Modules, CniError> {
+        Ok(Modules::open(self.root, self.node)?)
+    }
+
+    /// How delegates are run. `network` is catena's own, for a nested catena's messages.
+    pub fn exec<'l>(
+        &self,
+        network: &str,
+        bin_dir: Option<&Path>,
+        inherit: Option<&'l OwnedFd>,
+        until: Instant,
+    ) -> Exec<'l> {
+        Exec {
+            env: self.invocation.env.clone(),
+            search: Search::new(bin_dir.map(Path::to_owned), &self.invocation.path),
+            versions: Versions::at(&self.root.run().join("versions.json")),
+            network: network.to_owned(),
+            deadline: self.node.deadlines.delegate,
+            until: Some(until),
+            output_limit: OUTPUT_LIMIT,
+            inherit: inherit.map(AsFd::as_fd),
+            observer: None,
+        }
+    }
+
+    /// The lock that delegates and their children hold.
+    pub fn children(&self, slot: &mut Slot) -> Result<OwnedFd, CniError> {
+        let lock = slot.children_lock(self.until)?;
+        lock.as_fd().try_clone_to_owned().map_err(|error| {
+            CniError::new(code::IO, format!("ledger: duplicate the lock for delegates: {error}"))
+        })
+    }
+
+    /// The folder of the delegates' libcni cache, as recorded or for a new attachment.
+    pub fn cache_dir(&self, conf: &Conf) -> Result<PathBuf, CniError> {
+        let folder = match &conf.cni_dir {
+            None => Path::new("/var/lib/cni/catena"),
+            Some(folder) if self.node.paths.allows_cache(folder) => folder,
+            Some(folder) => return Err(not_allowed("cniDir", folder, "cache")),
+        };
+        Ok(self.root.join(folder))
+    }
+
+    /// `binDir`, if the node allows it.
+    pub fn bin_dir(&self, conf: &Conf) -> Result<Option<PathBuf>, CniError> {
+        match &conf.bin_dir {
+            Some(folder) if !self.node.paths.allows_bin(folder) => Err(not_allowed("binDir", folder, "bin")),
+            other => Ok(other.clone()),
+        }
+    }
+
+    /// The status file of a sandbox.
+    pub fn status_file(&self, network: &str, container_id: &str, ifname: &str) -> StatusFile {
+        StatusFile::new(&self.root.run().join("status"), network, container_id, ifname)
+    }
+}
+
+/// A path in stdin that the node does not list.
+pub fn not_allowed(key: &str, path: &Path, list: &str) -> CniError {
+    CniError::new(
+        code::INVALID_CONFIG,
+        format!(
+            "{key} {} is not among the paths that this node allows; \
+             leave the key out, or add the path to paths.{list} in /etc/catena/node.json",
+            path.display()
+        ),
+    )
+}
+
+/// Seconds since 1970.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// The kernel's boot id; empty where it cannot be read, and then nothing counts as of this boot.
+pub fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map(|text| text.trim().to_owned())
+        .unwrap_or_default()
+}

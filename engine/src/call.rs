@@ -1,0 +1,166 @@
+//! One invocation, from the environment to the exit code.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use catena_cni::error::code;
+use catena_cni::version::SpecVersion;
+use serde_json::Value;
+
+use crate::attach::add::{add, mode_of};
+use crate::attach::check::check;
+use crate::attach::del::del;
+use crate::attach::gc::gc;
+use crate::attach::session::{Session, not_allowed};
+use crate::attach::status::status;
+use crate::cni::{self, CniError, Command, Conf, Invocation, Level, Reply, Request, stdin};
+use crate::node::{NodeConfig, Root};
+use crate::report::log;
+use crate::wasm::Mode;
+
+/// Does what the environment asks for. Whatever happens, a panic included, stdout gets one JSON document
+/// where the CNI specification wants one, and nothing else.
+pub fn run() -> ExitCode {
+    let reply = match Reply::take() {
+        Ok(reply) => reply,
+        Err(error) => {
+            eprintln!("catena: stdout cannot be used: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut version = None;
+    let outcome = catch_unwind(AssertUnwindSafe(|| carry_out(&mut version)))
+        .unwrap_or_else(|payload| Err(CniError::from_panic(&*payload)));
+    match outcome {
+        Ok(Answer::About) => {
+            eprintln!("{}", cni::about());
+            reply.nothing()
+        }
+        Ok(Answer::Versions) => reply.versions(),
+        Ok(Answer::Nothing) => reply.nothing(),
+        Ok(Answer::Result(result)) => reply.result(&result),
+        Err(error) => reply.error(&error, version),
+    }
+}
+
+enum Answer {
+    About,
+    Versions,
+    Nothing,
+    Result(Value),
+}
+
+fn carry_out(version: &mut Option<SpecVersion>) -> Result<Answer, CniError> {
+    let start = Instant::now();
+    let invocation = Invocation::read(std::env::vars_os())?;
+    let command = match &invocation.request {
+        Request::About => return Ok(Answer::About),
+        Request::Version => return Ok(Answer::Versions),
+        request => request.command().unwrap_or(Command::Version),
+    };
+    let stdin = stdin::read()?;
+    let conf = Conf::parse(&stdin, command);
+    if let Ok(conf) = &conf {
+        *version = Some(conf.cni_version);
+    }
+    let root = Root::from_env();
+    let node = NodeConfig::load(&root).map_err(|error| CniError::new(error.code(), error.to_string()))?;
+    let is_del = command == Command::Del;
+    let logged = match &conf {
+        Ok(conf) => start_log(conf, &root, &node),
+        Err(_) => Ok(()),
+    };
+    // A log that cannot be written must not keep a pod's interface.
+    let unlogged = match logged {
+        Err(error) if !is_del => return Err(error),
+        other => other.err(),
+    };
+    let mut session = Session::start(&root, &node, &invocation)?;
+    session.record.notes.extend(unlogged.map(|error| error.msg));
+    describe(&mut session, command, conf.as_ref().ok());
+
+    let outcome = dispatch(&mut session, &stdin, conf);
+    let outcome = if is_del { outcome.map_err(CniError::for_del) } else { outcome };
+    write_log(&session, &outcome, start);
+    outcome
+}
+
+fn dispatch(
+    session: &mut Session<'_>,
+    stdin: &[u8],
+    conf: Result<Conf, CniError>,
+) -> Result<Answer, CniError> {
+    let conf = conf.and_then(|conf| supported(session, conf));
+    let nothing = |()| Answer::Nothing;
+    let request = session.invocation.request.clone();
+    match &request {
+        Request::About => Ok(Answer::About),
+        Request::Version => Ok(Answer::Versions),
+        Request::Add { target, netns } => add(session, &conf?, target, netns).map(Answer::Result),
+        Request::Check { target, netns } => check(session, &conf?, target, netns).map(nothing),
+        Request::Del { target, netns } => {
+            del(session, stdin, conf.as_ref().map_err(Clone::clone), target, netns.as_deref()).map(nothing)
+        }
+        Request::Gc => gc(session, &conf?).map(nothing),
+        Request::Status => status(session, &conf?).map(nothing),
+    }
+}
+
+/// What a valid config may still ask for in vain.
+fn supported(session: &mut Session<'_>, conf: Conf) -> Result<Conf, CniError> {
+    conf.refuse_nested(session.invocation.nested.as_deref())?;
+    if conf.parallel {
+        return Err(CniError::new(
+            code::UNSUPPORTED_FIELD,
+            "parallel = true is not supported yet; leave it out, and the delegates run one after the other",
+        ));
+    }
+    let ignored = conf.ignored.iter().map(|key| format!("{key} has no effect"));
+    session.record.notes.extend(ignored);
+    Ok(conf)
+}
+
+fn start_log(conf: &Conf, root: &Root, node: &NodeConfig) -> Result<(), CniError> {
+    let file = match &conf.log.file {
+        Some(file) if !node.paths.allows_log(file) => return Err(not_allowed("logFile", file, "log")),
+        Some(file) => Some(root.join(file)),
+        None => None,
+    };
+    log::start(file.as_deref(), conf.log.level, conf.log.to_stderr)
+        .map_err(|error| CniError::new(code::IO, error.to_string()))
+}
+
+fn describe(session: &mut Session<'_>, command: Command, conf: Option<&Conf>) {
+    let record = &mut session.record;
+    record.command = command.as_str();
+    if let Some(conf) = conf {
+        record.network = conf.name.as_str().to_owned();
+        record.mode = match mode_of(conf) {
+            Mode::Meta => "meta",
+            Mode::Chained => "chained",
+        };
+    }
+    let request = &session.invocation.request;
+    if let Request::Add { target, .. } | Request::Check { target, .. } | Request::Del { target, .. } = request
+    {
+        record.container_id = target.container_id.as_str().to_owned();
+        record.ifname = target.ifname.as_str().to_owned();
+    }
+}
+
+/// One line for the invocation. At level `panic` only internal errors are written.
+fn write_log(session: &Session<'_>, outcome: &Result<Answer, CniError>, start: Instant) {
+    let record = || session.record.to_value(start.elapsed()).to_string();
+    match outcome {
+        Ok(_) => tracing::info!(record = record(), outcome = "ok"),
+        Err(error) if error.code != code::INTERNAL && log::level() == Some(Level::Panic) => {}
+        Err(error) => tracing::error!(
+            record = record(),
+            outcome = "error",
+            code = error.code,
+            msg = error.msg,
+            details = error.details.join("; ")
+        ),
+    }
+}

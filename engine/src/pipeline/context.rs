@@ -1,0 +1,135 @@
+//! What stages are told beside the documents: the `context` of a call, an open JSON object.
+
+use catena_cni::args::CniArgs;
+use serde_json::{Map, Value, json};
+
+use crate::pipeline::intent::Intent;
+
+/// The number in every context; it changes only if a member changes its meaning.
+const SCHEMA: u32 = 1;
+
+/// The facts about one attachment that stages see.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// CNI_NETNS as it was given; empty where there is none.
+    pub sandbox: String,
+    /// Whether the attachment's result is the answer.
+    pub primary: bool,
+    /// The name in the network status.
+    pub name: String,
+    /// Namespace and name of the NetworkAttachmentDefinition.
+    pub nad: Option<(Option<String>, String)>,
+    /// CNI_ARGS.
+    pub args: String,
+    /// The attachment's capability arguments.
+    pub runtime_config: Map<String, Value>,
+    /// What the attachment asks for, as stages see it.
+    pub request: Value,
+    /// What was arranged.
+    pub intent: Intent,
+    /// How many attachments the sandbox has.
+    pub attachments: usize,
+}
+
+impl Context {
+    /// The JSON text for a call with these tags.
+    pub fn text(&self, tags: &[String]) -> String {
+        let mut context = json!({
+            "schema": SCHEMA,
+            "sandbox": self.sandbox,
+            "primary": self.primary,
+            "attachments": self.attachments,
+            "name": self.name,
+            "annotations": {},
+            "runtimeConfig": self.runtime_config,
+            "request": self.request,
+            "intent": self.intent.to_value(),
+            "tags": tags,
+        });
+        if let Some(nad) = &self.nad {
+            context["attachment"] = nad_value(nad);
+        }
+        if let Some(pod) = pod(&self.args) {
+            context["pod"] = pod;
+        }
+        context.to_string()
+    }
+
+    /// The object for this attachment in `arrange`'s list.
+    pub fn arrange_value(&self, position: usize, network: &str, ifname: &str) -> Value {
+        let mut value = json!({
+            "position": position,
+            "network": network,
+            "ifname": ifname,
+            "primary": self.primary,
+            "name": self.name,
+            "request": self.request,
+            "intent": self.intent.to_value(),
+        });
+        if let Some(nad) = &self.nad {
+            value["attachment"] = nad_value(nad);
+        }
+        value
+    }
+}
+
+/// The context of an `arrange` call, which is about no attachment in particular.
+pub fn arrange_text(sandbox: &str, args: &str, secondary_defaults: &str) -> String {
+    let mut context = json!({
+        "schema": SCHEMA,
+        "sandbox": sandbox,
+        "annotations": {},
+        "secondaryDefaults": secondary_defaults,
+    });
+    if let Some(pod) = pod(args) {
+        context["pod"] = pod;
+    }
+    context.to_string()
+}
+
+fn nad_value((namespace, name): &(Option<String>, String)) -> Value {
+    match namespace {
+        Some(namespace) => json!({ "namespace": namespace, "name": name }),
+        None => json!({ "name": name }),
+    }
+}
+
+/// The pod as Kubernetes runtimes name it in CNI_ARGS.
+fn pod(args: &str) -> Option<Value> {
+    let args = CniArgs::parse(args).ok()?;
+    let mut pod = Map::new();
+    for (member, key) in
+        [("namespace", "K8S_POD_NAMESPACE"), ("name", "K8S_POD_NAME"), ("uid", "K8S_POD_UID")]
+    {
+        if let Some(value) = args.get(key) {
+            pod.insert(member.to_owned(), Value::from(value));
+        }
+    }
+    (!pod.is_empty()).then_some(Value::Object(pod))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_context_names_pod_and_attachment() {
+        let context = Context {
+            sandbox: "/run/netns/x".into(),
+            primary: true,
+            name: "ns/net".into(),
+            nad: Some((Some("ns".into()), "net".into())),
+            args: "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web".into(),
+            runtime_config: Map::new(),
+            request: json!({ "defaultRoute": [] }),
+            intent: Intent::default(),
+            attachments: 2,
+        };
+        let value: Value = serde_json::from_str(&context.text(&["empty".to_owned()])).unwrap();
+        assert_eq!(value["schema"], 1);
+        assert_eq!(value["pod"], json!({ "namespace": "default", "name": "web" }));
+        assert_eq!(value["attachment"], json!({ "namespace": "ns", "name": "net" }));
+        assert_eq!(value["tags"], json!(["empty"]));
+        assert_eq!(value["intent"]["ipv4"]["action"], "leave");
+    }
+}

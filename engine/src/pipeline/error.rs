@@ -1,0 +1,134 @@
+//! A stage that said no, failed, or was stopped.
+
+use std::fmt;
+
+use catena_cni::error::code;
+
+use crate::routes::error::RouteError;
+use crate::routes::kernel::Undo;
+use crate::wasm::StageError;
+
+/// Whose failure it is: what every text of a stage's failure names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blame {
+    /// The stage's name.
+    pub stage: String,
+    /// `sha256:…` of the module.
+    pub digest: String,
+    /// `arrange`, `admit` or `stage`.
+    pub export: &'static str,
+    /// The attachment: network and interface; absent in `arrange`.
+    pub attachment: Option<(String, String)>,
+}
+
+impl fmt::Display for Blame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The first digits tell modules apart; the log has the whole digest.
+        let digest = self.digest.get(..19).unwrap_or(&self.digest);
+        write!(f, "stage {} ({digest})", self.stage)?;
+        match &self.attachment {
+            Some((network, ifname)) => write!(f, " on {network}/{ifname}"),
+            None => write!(f, " in {}", self.export),
+        }
+    }
+}
+
+/// Why the pipeline stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum PipelineError {
+    /// A stage failed, or a policy said no.
+    #[error("{blame}: {source}")]
+    Stage {
+        /// Whose failure it is.
+        blame: Blame,
+        /// What it said, or what stopped it.
+        source: StageError,
+        /// What the kernel said to its calls.
+        calls: Vec<String>,
+    },
+    /// A stage returned ok although a call of its failed.
+    #[error("{blame}: returned ok although a route call failed: {first}")]
+    Swallowed {
+        /// Whose failure it is.
+        blame: Blame,
+        /// The first failed call.
+        first: String,
+        /// All failed calls.
+        calls: Vec<String>,
+    },
+    /// Its answer cannot be used.
+    #[error("{blame}: {what}")]
+    Outcome {
+        /// Whose failure it is.
+        blame: Blame,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// What it had changed could not be put back.
+    #[error("{blame}: undo of its route changes is not exact: {}", leftover.join("; "))]
+    Undo {
+        /// Whose failure it is.
+        blame: Blame,
+        /// What is left.
+        leftover: Vec<String>,
+        /// Why it was undone.
+        cause: Box<PipelineError>,
+    },
+}
+
+impl PipelineError {
+    /// The CNI error code (formats.md, error codes).
+    pub fn code(&self) -> u32 {
+        match self {
+            PipelineError::Stage { source, .. } => source.code(),
+            PipelineError::Swallowed { .. } => code::ROUTE,
+            PipelineError::Outcome { .. } => code::BAD_OUTCOME,
+            PipelineError::Undo { .. } => code::UNDO,
+        }
+    }
+
+    /// The CNI error's msg: of a denial the bare reason.
+    pub fn message(&self) -> String {
+        match self {
+            PipelineError::Stage { source: StageError::Denied(reason), .. } => reason.clone(),
+            other => other.to_string(),
+        }
+    }
+
+    /// The CNI error's details, in order.
+    pub fn details(&self) -> Vec<String> {
+        match self {
+            PipelineError::Stage { blame, source, calls } => {
+                let mut details = vec![format!("{blame} {}", blame.digest)];
+                details.extend(source.details());
+                details.extend(calls.iter().cloned());
+                details
+            }
+            PipelineError::Swallowed { calls, .. } => calls.clone(),
+            PipelineError::Outcome { blame, .. } => vec![blame.digest.clone()],
+            PipelineError::Undo { cause, .. } => {
+                let mut details = vec![cause.to_string()];
+                details.extend(cause.details());
+                details
+            }
+        }
+    }
+
+    /// Whether `onError: skip` may pass it over: never a denial, nor an undo that is not exact.
+    pub fn is_skippable(&self) -> bool {
+        match self {
+            PipelineError::Stage { source, .. } => !matches!(source, StageError::Denied(_)),
+            PipelineError::Swallowed { .. } | PipelineError::Outcome { .. } => true,
+            PipelineError::Undo { .. } => false,
+        }
+    }
+}
+
+/// A failed route call in words, with what the kernel said and whether it was undone.
+pub(crate) fn describe_call(call: u32, errors: &[RouteError], undo: &Undo) -> Vec<String> {
+    let mut lines: Vec<String> = errors.iter().map(|error| format!("route call {call}: {error}")).collect();
+    if !undo.exact {
+        lines.push(format!("route call {call}: its undo is not exact: {}", undo.leftover.join("; ")));
+    }
+    lines
+}

@@ -1,0 +1,289 @@
+//! Carries a pipeline out: arrange, admit, and the stages of one attachment.
+
+use std::collections::BTreeMap;
+
+use catena_cni::error::code;
+use serde_json::Value;
+
+use crate::cni::OnError;
+use crate::pipeline::bench::{Bench, Traces};
+use crate::pipeline::context::Context;
+use crate::pipeline::error::{Blame, PipelineError};
+use crate::pipeline::intent::Intent;
+use crate::pipeline::selection::{Pipeline, Stage};
+use crate::report::record::StageRecord;
+use crate::routes::kernel::Scope;
+use crate::wasm::{Call, Command, Document, Export, Mode, Outcome, StageError, Usage, Verdict};
+
+/// What every call of one invocation shares.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// The CNI command.
+    pub command: Command,
+    /// Meta or chained.
+    pub mode: Mode,
+    /// CNI_CONTAINERID.
+    pub container_id: String,
+}
+
+/// One attachment, as its stages are told about it.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    /// Its index.
+    pub position: usize,
+    /// Its network name.
+    pub network: String,
+    /// Its interface.
+    pub ifname: String,
+    /// The rest.
+    pub context: Context,
+}
+
+/// What goes through the stages of one attachment.
+#[derive(Debug, Clone)]
+pub struct Work {
+    /// The result.
+    pub document: Document,
+    /// The tags that were set.
+    pub tags: Vec<String>,
+    /// The publications, by key.
+    pub publications: BTreeMap<String, String>,
+}
+
+impl Caller {
+    fn call(&self, stage: &Stage, subject: &Subject, tags: &[String]) -> Call {
+        Call {
+            command: self.command,
+            mode: self.mode,
+            container_id: self.container_id.clone(),
+            network: subject.network.clone(),
+            ifname: subject.ifname.clone(),
+            position: u32::try_from(subject.position).unwrap_or(u32::MAX),
+            config: stage.config.clone(),
+            context: subject.context.text(tags),
+        }
+    }
+}
+
+fn blame(stage: &Stage, export: &'static str, subject: Option<&Subject>) -> Blame {
+    Blame {
+        stage: stage.name.clone(),
+        digest: stage.module.digest().to_owned(),
+        export,
+        attachment: subject.map(|subject| (subject.network.clone(), subject.ifname.clone())),
+    }
+}
+
+fn record(blame: &Blame, usage: &Usage, traces: &Traces, error: Option<&PipelineError>) -> StageRecord {
+    StageRecord {
+        stage: blame.stage.clone(),
+        digest: blame.digest.clone(),
+        export: blame.export,
+        duration: usage.duration,
+        fuel: usage.fuel,
+        outcome: if error.is_some() { "failed" } else { "ok" },
+        error: error.map(ToString::to_string),
+        routes: traces.changes.clone(),
+        tags: Vec::new(),
+        log: traces.log.clone(),
+    }
+}
+
+/// Asks every exporter of `arrange` in turn; each sees the intents of those before it.
+pub fn arrange(
+    pipeline: &Pipeline,
+    caller: &Caller,
+    about: &Call,
+    subjects: &mut [Subject],
+    bench: &mut Bench,
+    records: &mut Vec<StageRecord>,
+) -> Result<(), PipelineError> {
+    for stage in pipeline.with(Export::Arrange) {
+        let blame = blame(stage, "arrange", None);
+        let call = Call { config: stage.config.clone(), command: caller.command, ..about.clone() };
+        let list: Vec<Value> = subjects
+            .iter()
+            .map(|subject| {
+                subject.context.arrange_value(subject.position, &subject.network, &subject.ifname)
+            })
+            .collect();
+        let host = bench.host(&caller.container_id, Scope::default(), true);
+        let (result, host, usage) = stage.module.arrange(&call, &Value::from(list).to_string(), host);
+        let traces = bench.take_back(host);
+        let intents = result
+            .map_err(|source| PipelineError::Stage {
+                blame: blame.clone(),
+                source,
+                calls: traces.calls(),
+            })
+            .and_then(|text| {
+                Intent::read_all(&text, subjects.len())
+                    .map_err(|error| PipelineError::Outcome { blame: blame.clone(), what: error.to_string() })
+            });
+        records.push(record(&blame, &usage, &traces, intents.as_ref().err()));
+        for (subject, intent) in subjects.iter_mut().zip(intents?) {
+            subject.context.intent = intent;
+        }
+    }
+    Ok(())
+}
+
+/// Asks every exporter of `admit` about one attachment's config; returns the config as it shall be sent.
+pub fn admit(
+    pipeline: &Pipeline,
+    caller: &Caller,
+    subject: &Subject,
+    mut config: String,
+    bench: &mut Bench,
+    records: &mut Vec<StageRecord>,
+) -> Result<String, PipelineError> {
+    for stage in pipeline.with(Export::Admit) {
+        let blame = blame(stage, "admit", Some(subject));
+        let call = caller.call(stage, subject, &[]);
+        let host = bench.host(&caller.container_id, Scope::default(), true);
+        let (result, host, usage) = stage.module.admit(&call, &config, host);
+        let traces = bench.take_back(host);
+        let result = result.map_err(|source| PipelineError::Stage {
+            blame: blame.clone(),
+            source,
+            calls: traces.calls(),
+        });
+        records.push(record(&blame, &usage, &traces, result.as_ref().err()));
+        if let Verdict::Rewrite(text) = result? {
+            config = text;
+        }
+    }
+    Ok(config)
+}
+
+/// Runs the stages of one attachment on add. Whatever a failing stage did to routes is undone here; what
+/// the stages before it did stays in the bench's journal for the caller to undo.
+pub fn add(
+    pipeline: &Pipeline,
+    caller: &Caller,
+    subject: &Subject,
+    scope: &Scope,
+    work: &mut Work,
+    bench: &mut Bench,
+    records: &mut Vec<StageRecord>,
+) -> Result<(), PipelineError> {
+    for stage in pipeline.with(Export::Stage) {
+        let blame = blame(stage, "stage", Some(subject));
+        if !stage.is_due(&work.tags) {
+            records.push(StageRecord {
+                outcome: "skipped",
+                ..record(&blame, &Usage::default(), &Traces::default(), None)
+            });
+            continue;
+        }
+        let call = caller.call(stage, subject, &work.tags);
+        let mark = bench.journal.mark();
+        let host = bench.host(&caller.container_id, scope.clone(), false);
+        let (result, host, usage) = stage.module.run(&call, &work.document, host);
+        let mut traces = bench.take_back(host);
+        traces.changes = bench.journal.describe_since(mark);
+        let result = judge(&blame, result, &traces).map_err(|cause| {
+            let undo = bench.undo(mark);
+            if undo.exact && traces.undone_exactly() {
+                return cause;
+            }
+            let mut leftover = traces.leftover();
+            leftover.extend(undo.leftover);
+            leftover.extend(undo.errors.iter().map(ToString::to_string));
+            PipelineError::Undo { blame: blame.clone(), leftover, cause: Box::new(cause) }
+        });
+        let mut entry = record(&blame, &usage, &traces, result.as_ref().err());
+        match result {
+            Ok(outcome) => {
+                entry.tags.clone_from(&outcome.tags);
+                take(work, outcome);
+                records.push(entry);
+            }
+            Err(error) if stage.on_error == OnError::Skip && error.is_skippable() => {
+                entry.outcome = "passed over";
+                records.push(entry);
+            }
+            Err(error) => {
+                records.push(entry);
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A stage's answer counts only if none of its calls failed without a reason to accept it.
+fn judge(
+    blame: &Blame,
+    result: Result<Outcome, StageError>,
+    traces: &Traces,
+) -> Result<Outcome, PipelineError> {
+    let outcome = result.map_err(|source| PipelineError::Stage {
+        blame: blame.clone(),
+        source,
+        calls: traces.calls(),
+    })?;
+    let calls = traces.untolerated(&outcome.tolerated);
+    match calls.first() {
+        None => Ok(outcome),
+        Some(first) => {
+            Err(PipelineError::Swallowed { blame: blame.clone(), first: first.clone(), calls })
+        }
+    }
+}
+
+fn take(work: &mut Work, outcome: Outcome) {
+    if let Some(document) = outcome.result {
+        work.document = document;
+    }
+    for tag in outcome.tags {
+        if !work.tags.contains(&tag) {
+            work.tags.push(tag);
+        }
+    }
+    work.publications.extend(outcome.publications);
+}
+
+/// Runs the stages of one attachment on check, in order, or on del, in reverse. They may only look; all
+/// failures are returned, since on del they are advisory and on check the first one counts.
+pub fn look(
+    pipeline: &Pipeline,
+    caller: &Caller,
+    subject: &Subject,
+    scope: &Scope,
+    work: &Work,
+    bench: &mut Bench,
+    records: &mut Vec<StageRecord>,
+) -> Vec<PipelineError> {
+    let stages: Vec<&Stage> = match caller.command {
+        Command::Del => pipeline.with(Export::Stage).rev().collect(),
+        _ => pipeline.with(Export::Stage).collect(),
+    };
+    let mut failures = Vec::new();
+    for stage in stages {
+        if !stage.is_due(&work.tags) {
+            continue;
+        }
+        let blame = blame(stage, "stage", Some(subject));
+        let call = caller.call(stage, subject, &work.tags);
+        let host = bench.host(&caller.container_id, scope.clone(), true);
+        let (result, host, usage) = stage.module.run(&call, &work.document, host);
+        let traces = bench.take_back(host);
+        let result = judge(&blame, result, &traces);
+        let mut entry = record(&blame, &usage, &traces, result.as_ref().err());
+        if let Err(error) = result {
+            if stage.on_error == OnError::Skip && error.is_skippable() {
+                entry.outcome = "passed over";
+            } else {
+                failures.push(error);
+            }
+        }
+        records.push(entry);
+    }
+    failures
+}
+
+/// The code of a pipeline error that denies.
+pub fn is_denied(error: &PipelineError) -> bool {
+    error.code() == code::DENIED
+}

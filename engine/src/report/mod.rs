@@ -1,0 +1,5 @@
+//! What an invocation tells the world beside its answer.
+
+pub mod log;
+pub mod record;
+pub mod status;
