@@ -1,0 +1,180 @@
+use std::net::IpAddr;
+
+use serde_json::{Map, Value};
+
+use crate::{Error, Intent};
+
+/// What is known about the pod, the attachment and what was asked for. It grows without a new contract, so
+/// what this version does not read is in `all`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Context {
+    /// CNI_NETNS, as the `sandbox` of the result's interfaces has it.
+    pub sandbox: String,
+    /// The attachment's result is the answer to the runtime.
+    pub primary: bool,
+    /// The attachment's name in the network status: `namespace/name` of its definition, or its config's name.
+    pub name: String,
+    /// The definition (NetworkAttachmentDefinition) that the attachment comes from.
+    pub attachment: Option<Definition>,
+    /// The pod, where the runtime told.
+    pub pod: Option<Pod>,
+    /// The pod's annotations that the node lets this module see.
+    pub annotations: Map<String, Value>,
+    /// The runtime's `runtimeConfig`.
+    pub runtime_config: Map<String, Value>,
+    pub request: Request,
+    /// What was arranged for this attachment; in `arrange` nothing is yet.
+    pub intent: Intent,
+    /// The tags that the stages before have set.
+    pub tags: Vec<String>,
+    /// `secondaryDefaults` of the node is `filter` (told in `arrange` only).
+    pub filter_secondary_defaults: bool,
+    /// The `cniVersion` of the delegate's result.
+    pub delegate_version: Option<String>,
+    /// The whole object as it came.
+    pub all: Map<String, Value>,
+}
+
+/// A NetworkAttachmentDefinition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Definition {
+    pub namespace: Option<String>,
+    pub name: String,
+}
+
+/// A pod's identity.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pod {
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+}
+
+/// What was asked for an attachment (the keys of a network selection element).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Request {
+    /// `default-route`: an empty list asks for ownership with the delegate's own gateways.
+    pub default_route: Option<Vec<IpAddr>>,
+    /// `catena.dev/default-route: none`: the attachment gets no default route, and nothing moves.
+    pub default_route_none: bool,
+    /// The whole object as it came.
+    pub all: Map<String, Value>,
+}
+
+impl Context {
+    /// Reads the JSON text of [`Call::context`](crate::Call::context).
+    pub fn read(text: &str) -> Result<Context, Error> {
+        let all = object(
+            serde_json::from_str(text).map_err(|e| Error::failed(format!("context: {e}")))?,
+            "context",
+        )?;
+        let text = |key: &str| all.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let map = |key: &str| all.get(key).and_then(Value::as_object).cloned().unwrap_or_default();
+        let member = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+        Ok(Context {
+            sandbox: text("sandbox"),
+            primary: all.get("primary") == Some(&Value::Bool(true)),
+            name: text("name"),
+            attachment: all.get("attachment").and_then(|value| {
+                Some(Definition { namespace: member(value, "namespace"), name: member(value, "name")? })
+            }),
+            pod: all.get("pod").map(|value| Pod {
+                namespace: member(value, "namespace").unwrap_or_default(),
+                name: member(value, "name").unwrap_or_default(),
+                uid: member(value, "uid").unwrap_or_default(),
+            }),
+            annotations: map("annotations"),
+            runtime_config: map("runtimeConfig"),
+            request: Request::from_object(map("request"))?,
+            intent: all.get("intent").map(Intent::from_value).transpose()?.unwrap_or_default(),
+            tags: all
+                .get("tags")
+                .and_then(Value::as_array)
+                .map(|tags| tags.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+                .unwrap_or_default(),
+            filter_secondary_defaults: all.get("secondaryDefaults").and_then(Value::as_str) == Some("filter"),
+            delegate_version: all.get("delegateVersion").and_then(Value::as_str).map(str::to_owned),
+            all,
+        })
+    }
+
+    pub fn has_tag(&self, tag: &str) -> bool {
+        self.tags.iter().any(|other| other == tag)
+    }
+}
+
+impl Request {
+    pub(crate) fn from_object(all: Map<String, Value>) -> Result<Request, Error> {
+        Ok(Request {
+            default_route: addresses(all.get("defaultRoute"), "defaultRoute")?,
+            default_route_none: all.get("defaultRouteNone") == Some(&Value::Bool(true)),
+            all,
+        })
+    }
+}
+
+/// One attachment as `arrange` sees it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Candidate {
+    pub position: u32,
+    pub network: String,
+    pub ifname: String,
+    pub primary: bool,
+    pub attachment: Option<Definition>,
+    pub request: Request,
+    /// What the arrangers before have decided.
+    pub intent: Intent,
+}
+
+impl Candidate {
+    /// Reads the JSON array that `arrange` gets.
+    pub fn read_all(text: &str) -> Result<Vec<Candidate>, Error> {
+        let bad = |reason: String| Error::failed(format!("attachments: {reason}"));
+        let list: Vec<Value> = serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
+        list.into_iter().map(Candidate::from_value).collect()
+    }
+
+    fn from_value(value: Value) -> Result<Candidate, Error> {
+        let all = object(value, "an attachment")?;
+        let text = |key: &str| all.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let member = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+        Ok(Candidate {
+            position: all
+                .get("position")
+                .and_then(Value::as_u64)
+                .and_then(|n| u32::try_from(n).ok())
+                .ok_or_else(|| Error::failed("an attachment without a position"))?,
+            network: text("network"),
+            ifname: text("ifname"),
+            primary: all.get("primary") == Some(&Value::Bool(true)),
+            attachment: all.get("attachment").and_then(|value| {
+                Some(Definition { namespace: member(value, "namespace"), name: member(value, "name")? })
+            }),
+            request: Request::from_object(
+                all.get("request").and_then(Value::as_object).cloned().unwrap_or_default(),
+            )?,
+            intent: all.get("intent").map(Intent::from_value).transpose()?.unwrap_or_default(),
+        })
+    }
+
+    /// The attachment as error texts name it: `net1 (network "blue")`.
+    pub fn subject(&self) -> String {
+        format!("{} (network {:?})", self.ifname, self.network)
+    }
+}
+
+/// A JSON array of addresses; `None` where the member is absent.
+pub(crate) fn addresses(value: Option<&Value>, what: &str) -> Result<Option<Vec<IpAddr>>, Error> {
+    let Some(value) = value else { return Ok(None) };
+    let bad = || Error::failed(format!("{what} is not a list of addresses: {value}"));
+    let list = value.as_array().ok_or_else(bad)?;
+    let parse = |v: &Value| v.as_str().and_then(catena_cni::net::parse_ip).ok_or_else(bad);
+    list.iter().map(parse).collect::<Result<_, _>>().map(Some)
+}
+
+fn object(value: Value, what: &str) -> Result<Map<String, Value>, Error> {
+    match value {
+        Value::Object(map) => Ok(map),
+        _ => Err(Error::failed(format!("{what} is not a JSON object"))),
+    }
+}

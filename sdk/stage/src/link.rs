@@ -1,0 +1,31 @@
+use thiserror::Error;
+
+/// A network link of the attachment's namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// The kernel's name.
+    pub name: String,
+    /// Alternative names (`ip link property`).
+    pub alternative_names: Vec<String>,
+    /// Hardware address in lower-case hexadecimal with colons.
+    pub mac: Option<String>,
+    /// Bytes.
+    pub mtu: u32,
+    /// The administrative state (IFF_UP).
+    pub up: bool,
+    /// The carrier (IFF_LOWER_UP).
+    pub carrier: bool,
+    /// The kernel's kind, such as `veth` or `macvlan`.
+    pub kind: Option<String>,
+}
+
+/// Why the host could not answer a question about links. That there is no such link is not an error.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum LinkError {
+    /// The module lacks the grant that the text names.
+    #[error("{0}")]
+    Denied(String),
+    /// The question itself failed.
+    #[error("{0}")]
+    Failed(String),
+}

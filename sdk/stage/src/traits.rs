@@ -1,0 +1,51 @@
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{Call, Candidate, Document, Error, Host, Intent, Outcome, Problem, Verdict};
+
+/// What all of a module's exports share: the type of its configuration, which is the `config` of its pipeline
+/// entry. `#[serde(deny_unknown_fields)]` makes a misspelt key an error that names it.
+pub trait Module {
+    type Config: DeserializeOwned;
+}
+
+/// Decides, once per ADD and before anything runs, who owns the default routes.
+pub trait Arrange: Module {
+    /// One intent for each attachment, in their order.
+    fn arrange(
+        call: &Call<Self::Config>,
+        attachments: &[Candidate],
+        host: &Host,
+    ) -> Result<Vec<Intent>, Error>;
+}
+
+/// Asked for every attachment before the first delegate runs.
+pub trait Admit: Module {
+    /// `config` is the attachment's CNI config: a list (`plugins`) or a single config; in chained mode catena's
+    /// own config with its `prevResult`.
+    fn admit(call: &Call<Self::Config>, config: &Value, host: &Host) -> Result<Verdict, Error>;
+}
+
+/// Works on an attachment's result.
+pub trait Stage: Module {
+    /// After the attachment's delegate made `result`.
+    fn add(call: &Call<Self::Config>, result: &Document, host: &Host) -> Result<Outcome, Error>;
+
+    /// After the delegate's own CHECK; `result` is the recorded one. Read only.
+    fn check(_call: &Call<Self::Config>, _result: &Document, _host: &Host) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Before the delegate's DEL. Read only and advisory: an error is logged and stops nothing.
+    fn del(_call: &Call<Self::Config>, _result: &Document, _host: &Host) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// Judges the module's own configuration without doing anything.
+pub trait Settings: Module {
+    /// Faults that the type of the configuration cannot express. That it can be read at all has been seen to.
+    fn validate(_config: &Self::Config) -> Vec<Problem> {
+        Vec::new()
+    }
+}
