@@ -1,1 +1,12 @@
+//! What the integration tests stand on: worlds (namespaces and folders of their own), a runtime that calls CNI
+//! plugins in them, and readings of what was left.
+//!
+//! The binaries under test are named by environment variables; `make test` sets them.
 
+pub mod binaries;
+pub mod conf;
+pub mod runtime;
+pub mod scripted;
+pub mod state;
+pub mod vectors;
+pub mod world;
