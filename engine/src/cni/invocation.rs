@@ -77,9 +77,9 @@ impl Invocation {
     pub fn read(env: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Self, CniError> {
         let env: Vec<(OsString, OsString)> = env.into_iter().collect();
         let mut reader = Reader { env: &env, problems: Vec::new() };
-        let request = reader.request();
-        let asks =
-            request.as_ref().and_then(Request::command).is_some_and(|command| command != Command::Version);
+        let command = reader.command();
+        let request = reader.request(command);
+        let asks = command.is_some_and(|command| command != Command::Version);
         let path = if asks { reader.required("CNI_PATH") } else { None };
         let args = if asks { reader.optional("CNI_ARGS") } else { None };
         let own_netns_allowed = reader
@@ -166,14 +166,20 @@ impl<'a> Reader<'a> {
         Some(Target { container_id: container_id?, ifname: ifname? })
     }
 
-    fn request(&mut self) -> Option<Request> {
-        let Some(word) = self.raw("CNI_COMMAND") else { return Some(Request::About) };
-        let Some(command) = word.to_str().and_then(Command::from_text) else {
+    /// `None` if there is none, or a bad one, which is a problem then.
+    fn command(&mut self) -> Option<Command> {
+        let word = self.raw("CNI_COMMAND")?;
+        let command = word.to_str().and_then(Command::from_text);
+        if command.is_none() {
             self.problems.push(format!(
                 "CNI_COMMAND is {word:?}, which is none of ADD, DEL, CHECK, GC, STATUS, VERSION"
             ));
-            return None;
-        };
+        }
+        command
+    }
+
+    fn request(&mut self, command: Option<Command>) -> Option<Request> {
+        let Some(command) = command else { return Some(Request::About) };
         match command {
             Command::Version => Some(Request::Version),
             Command::Status => Some(Request::Status),
