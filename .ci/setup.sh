@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Sets up a Debian machine that has rustup's cargo for building, testing and the demo. Does nothing, and needs no
+# root, where all is there already.
+set -euo pipefail
+
+fail() {
+    printf 'setup: %s\n' "$*" >&2
+    exit 1
+}
+
+has() {
+    command -v "$1" >/dev/null 2>&1 || [ -x "/sbin/$1" ] || [ -x "/usr/sbin/$1" ]
+}
+
+# A cargo that can read the workspace, with the tools that CI calls.
+export PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
+has cargo || fail 'cargo is not installed; get Rust 1.95 or newer with rustup, then run this again'
+version=$(cargo --version | cut -d' ' -f2)
+[ "$(printf '%s\n' 1.95 "$version" | sort -V | head -n1)" = 1.95 ] ||
+    fail "cargo is $version, needed is 1.95 or newer; run: rustup update stable"
+
+packages=()
+need() { # package, then programs or files that show that it is there
+    local package=$1 thing
+    shift
+    for thing in "$@"; do
+        case $thing in
+        /*) [ -e "$thing" ] || packages+=("$package") ;;
+        *) has "$thing" || packages+=("$package") ;;
+        esac
+    done
+}
+need gcc cc gcc
+need libc6-dev "/usr/lib/$(uname -m)-linux-gnu/libc.a"
+need git git
+need make make
+need python3 python3
+need iproute2 ip
+need util-linux unshare nsenter
+need procps ps
+need iputils-ping ping
+# The stages need a standard library for wasm: rustup's, else Debian's compiler with its source.
+target=wasm32-unknown-unknown
+if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ] &&
+    ! { [ -x /usr/bin/rustc ] && [ -f "$(/usr/bin/rustc --print sysroot)/lib/rustlib/src/rust/library/std/Cargo.toml" ]; } &&
+    ! { has rustup && timeout 60 rustup target add "$target" >/dev/null 2>&1; }; then
+    packages+=(rustc-web rust-web-src)
+fi
+
+install() { # packages; quiet unless it fails
+    local log
+    log=$(mktemp)
+    export DEBIAN_FRONTEND=noninteractive
+    if { apt-get -qq update && apt-get -qq install -y --no-install-recommends "$@"; } >"$log" 2>&1; then
+        rm -f "$log"
+        return 0
+    fi
+    tail -n 5 "$log" >&2
+    rm -f "$log"
+    return 1
+}
+
+if [ ${#packages[@]} -gt 0 ]; then
+    mapfile -t packages < <(printf '%s\n' "${packages[@]}" | sort -u)
+    command="apt-get update && apt-get install -y --no-install-recommends ${packages[*]}"
+    has apt-get || fail "missing: ${packages[*]} (names of Debian's packages); install them, then run this again"
+    [ "$(id -u)" = 0 ] || fail "not root, so please run: sudo sh -c '$command'"
+    printf 'setup: installing %s\n' "${packages[*]}"
+    install "${packages[@]}" || fail "this failed: $command"
+fi
+
+# Without the reference plugins everything builds, and the demo has a delegate of its own; only the tests need them.
+if [ ! -x "${CATENA_CNI_PLUGINS:-/usr/lib/cni}/ptp" ]; then
+    if [ "$(id -u)" != 0 ] || ! has apt-get; then
+        printf "setup: no CNI plugins; for the tests, run: sudo sh -c 'apt-get update && apt-get install -y containernetworking-plugins'\n"
+    else
+        printf 'setup: installing containernetworking-plugins\n'
+        install containernetworking-plugins || printf 'setup: no CNI plugins: containernetworking-plugins cannot be installed\n'
+    fi
+fi
+
+if [ "${1:-}" = --lint ]; then
+    for component in rustfmt clippy; do
+        case $component in rustfmt) tool=fmt ;; *) tool=clippy ;; esac
+        cargo "$tool" --version >/dev/null 2>&1 || rustup component add "$component" >/dev/null 2>&1 ||
+            fail "cargo $tool is not installed; run: rustup component add $component"
+    done
+fi
