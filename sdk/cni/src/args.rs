@@ -30,25 +30,17 @@ impl CniArgs {
             Some((key, value)) if !value.contains('=') => Ok((key.to_owned(), value.to_owned())),
             _ => Err(ArgsError::Pair(quoted(pair))),
         };
-        text.split(';')
-            .map(pair)
-            .collect::<Result<_, _>>()
-            .map(Self)
+        text.split(';').map(pair).collect::<Result<_, _>>().map(Self)
     }
 
     /// The value of a key, exactly spelled; the last one if it is repeated.
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.iter()
-            .rev()
-            .find(|(k, _)| *k == key)
-            .map(|(_, value)| value)
+        self.iter().rev().find(|(k, _)| *k == key).map(|(_, value)| value)
     }
 
     /// All pairs in the order given.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> {
-        self.0
-            .iter()
-            .map(|(key, value)| (key.as_str(), value.as_str()))
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
     /// A key with a truth value, as Go plugins read it; absent is false.
@@ -57,10 +49,7 @@ impl CniArgs {
             None => Ok(false),
             Some(value) if value == "1" || value.eq_ignore_ascii_case("true") => Ok(true),
             Some(value) if value == "0" || value.eq_ignore_ascii_case("false") => Ok(false),
-            Some(value) => Err(ArgsError::Flag {
-                key: quoted(key),
-                value: quoted(value),
-            }),
+            Some(value) => Err(ArgsError::Flag { key: quoted(key), value: quoted(value) }),
         }
     }
 
@@ -70,16 +59,10 @@ impl CniArgs {
         if self.flag("IgnoreUnknown")? {
             return Ok(());
         }
-        let unknown = self
-            .iter()
-            .map(|(key, _)| key)
-            .filter(|key| *key != "IgnoreUnknown" && !known.contains(key));
+        let unknown =
+            self.iter().map(|(key, _)| key).filter(|key| *key != "IgnoreUnknown" && !known.contains(key));
         let unknown: Vec<_> = unknown.map(|key| Quoted(key).to_string()).collect();
-        if unknown.is_empty() {
-            Ok(())
-        } else {
-            Err(ArgsError::Unknown(unknown.join(", ")))
-        }
+        if unknown.is_empty() { Ok(()) } else { Err(ArgsError::Unknown(unknown.join(", "))) }
     }
 }
 

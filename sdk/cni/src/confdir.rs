@@ -61,21 +61,16 @@ impl ConfDir {
                 false => read_single(file, text),
             })
             .collect();
-        networks.and_then(|networks| {
-            if networks.is_empty() {
-                Err(ConfDirError::NoConfigs)
-            } else {
-                Ok(networks)
-            }
-        })
+        networks.and_then(
+            |networks| {
+                if networks.is_empty() { Err(ConfDirError::NoConfigs) } else { Ok(networks) }
+            },
+        )
     }
 
     /// Files of the folder itself with one of these suffixes, which is what follows the last dot.
     fn configs(&self, suffixes: &[&str]) -> impl Iterator<Item = (&str, &[u8])> {
-        let files = self
-            .0
-            .iter()
-            .map(|(file, text)| (file.as_str(), text.as_slice()));
+        let files = self.0.iter().map(|(file, text)| (file.as_str(), text.as_slice()));
         files.filter(move |(file, _)| !file.contains('/') && has_suffix(file, suffixes))
     }
 
@@ -87,26 +82,17 @@ impl ConfDir {
         let mut list = NetworkList::parse(text).map_err(at(file))?;
         if !list.load_only_inlined {
             let folder = format!("{}/", list.name);
-            let inside = self
-                .0
-                .range(folder.clone()..)
-                .take_while(|(path, _)| path.starts_with(&folder));
+            let inside = self.0.range(folder.clone()..).take_while(|(path, _)| path.starts_with(&folder));
             for (path, text) in inside {
                 let name = path.get(folder.len()..).unwrap_or_default();
                 if !name.contains('/') && has_suffix(name, &["conf"]) {
-                    list.plugins.push(
-                        parse(text)
-                            .and_then(|doc| Plugin::from_value(&doc))
-                            .map_err(at(path))?,
-                    );
+                    list.plugins
+                        .push(parse(text).and_then(|doc| Plugin::from_value(&doc)).map_err(at(path))?);
                 }
             }
         }
         if list.plugins.is_empty() {
-            return Err(ConfDirError::NoPlugins {
-                file: file.to_owned(),
-                folder: quoted(&list.name),
-            });
+            return Err(ConfDirError::NoPlugins { file: file.to_owned(), folder: quoted(&list.name) });
         }
         Ok(list)
     }
@@ -114,10 +100,7 @@ impl ConfDir {
 
 fn read_single(file: &str, text: &[u8]) -> Result<NetworkList, ConfDirError> {
     let list = parse(text).and_then(|doc| NetworkList::from_plugin(&doc));
-    list.map_err(|error| ConfDirError::File {
-        file: file.to_owned(),
-        error,
-    })
+    list.map_err(|error| ConfDirError::File { file: file.to_owned(), error })
 }
 
 fn parse(text: &[u8]) -> Result<json::Value, ListError> {
@@ -125,6 +108,5 @@ fn parse(text: &[u8]) -> Result<json::Value, ListError> {
 }
 
 fn has_suffix(file: &str, suffixes: &[&str]) -> bool {
-    file.rsplit_once('.')
-        .is_some_and(|(_, suffix)| suffixes.contains(&suffix))
+    file.rsplit_once('.').is_some_and(|(_, suffix)| suffixes.contains(&suffix))
 }

@@ -62,8 +62,8 @@ impl ErrorObject {
         Value::Object(map)
     }
 
-    /// Reads a failed plugin's stdout as libcni does: absent members are code 0 and an empty message. `None` if it is
-    /// no object, or a member is of the wrong kind (a code must be an unsigned integer).
+    /// Reads a failed plugin's stdout as libcni does: absent members are code 0 and an empty message, `null` is `{}`.
+    /// `None` if it is no object, or a member is of the wrong kind (a code must be an unsigned integer).
     pub fn from_value(value: &Value) -> Option<Self> {
         let members = Members::of(value, "").ok()?;
         let code = members.integer("code").ok()?.unwrap_or(0);

@@ -99,12 +99,8 @@ fn plain(text: &str) -> Result<(), &'static str> {
     let mut bytes = text.bytes();
     match bytes.next() {
         None => Err("it is empty"),
-        Some(first) if !first.is_ascii_alphanumeric() => {
-            Err("it must begin with an ASCII letter or digit")
-        }
-        Some(_) if bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-')) => {
-            Ok(())
-        }
+        Some(first) if !first.is_ascii_alphanumeric() => Err("it must begin with an ASCII letter or digit"),
+        Some(_) if bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-')) => Ok(()),
         Some(_) => Err("only ASCII letters, digits, '_', '.' and '-' are allowed"),
     }
 }
@@ -114,10 +110,7 @@ fn interface(text: &str) -> Result<(), &'static str> {
         "" => Err("it is empty"),
         "." | ".." => Err("it must not be . or .."),
         _ if text.len() > 15 => Err("it is longer than 15 bytes"),
-        _ if text
-            .chars()
-            .any(|c| c == '/' || c == ':' || c.is_whitespace()) =>
-        {
+        _ if text.chars().any(|c| c == '/' || c == ':' || c.is_whitespace()) => {
             Err("'/', ':' and white space are not allowed")
         }
         _ => Ok(()),

@@ -8,6 +8,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::LazyLock;
 
 pub use serde_json::Value;
 
@@ -16,8 +17,9 @@ use crate::text::quoted;
 /// A JSON object; members in document order.
 pub type Map = serde_json::Map<String, Value>;
 
-/// Nesting beyond this is an error. It is the limit of serde_json too, so what is accepted here can be read there.
-pub const MAX_DEPTH: usize = 128;
+/// More lists and objects inside each other than this are an error. serde_json stops at 128, so what is accepted here
+/// can be read there even when it has been put into larger documents.
+pub const MAX_DEPTH: usize = 100;
 
 /// Why a text is not one JSON document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,11 +29,7 @@ pub enum JsonError {
     #[error("the JSON document of {0} bytes ends too early")]
     Truncated(usize),
     #[error("no valid JSON at line {line} column {column}: {problem}")]
-    Syntax {
-        line: usize,
-        column: usize,
-        problem: String,
-    },
+    Syntax { line: usize, column: usize, problem: String },
     #[error("the JSON document is nested more than {MAX_DEPTH} levels deep")]
     TooDeep,
 }
@@ -48,11 +46,7 @@ pub struct TypeError {
 
 impl TypeError {
     pub(crate) fn new(place: &str, expected: &'static str, found: &Value) -> Self {
-        Self {
-            place: place.to_owned(),
-            expected,
-            found: describe(found),
-        }
+        Self { place: place.to_owned(), expected, found: describe(found) }
     }
 }
 
@@ -73,10 +67,18 @@ pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
 
 /// The last member whose name equals `name` without regard to case.
 pub fn get<'a>(map: &'a Map, name: &str) -> Option<&'a Value> {
-    map.iter()
-        .rev()
-        .find(|(key, _)| same_name(key, name))
-        .map(|(_, value)| value)
+    map.iter().rev().find(|(key, _)| same_name(key, name)).map(|(_, value)| value)
+}
+
+/// Sets a member, in place of every spelling of its name that a Go reader would take for it.
+pub fn set(map: &mut Map, name: &str, value: Value) {
+    remove(map, name);
+    map.insert(name.to_owned(), value);
+}
+
+/// Removes every spelling of a member's name that a Go reader would take for it.
+pub fn remove(map: &mut Map, name: &str) {
+    map.retain(|key, _| !same_name(key, name));
 }
 
 /// Equal without regard to case, as Go folds: ASCII, and the two other letters that fold to ASCII ones.
@@ -108,31 +110,22 @@ pub(crate) struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// `place` is empty for the document itself.
+    /// `place` is empty for the document itself. A `null` is an object without members, as for Go.
     pub(crate) fn of(value: &'a Value, place: impl Into<String>) -> Result<Self, TypeError> {
+        static NONE: LazyLock<Map> = LazyLock::new(Map::new);
         let place = place.into();
         match value {
             Value::Object(map) => Ok(Self { map, place }),
+            Value::Null => Ok(Self { map: &NONE, place }),
             other => {
-                let place = if place.is_empty() {
-                    "the document".into()
-                } else {
-                    place
-                };
-                Err(TypeError {
-                    place,
-                    expected: "an object",
-                    found: describe(other),
-                })
+                let place = if place.is_empty() { "the document".into() } else { place };
+                Err(TypeError { place, expected: "an object", found: describe(other) })
             }
         }
     }
 
     pub(crate) fn in_map(map: &'a Map, place: impl Into<String>) -> Self {
-        Self {
-            map,
-            place: place.into(),
-        }
+        Self { map, place: place.into() }
     }
 
     pub(crate) fn map(&self) -> &'a Map {
@@ -140,11 +133,7 @@ impl<'a> Members<'a> {
     }
 
     pub(crate) fn place(&self, name: &str) -> String {
-        if self.place.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{}.{name}", self.place)
-        }
+        if self.place.is_empty() { name.to_owned() } else { format!("{}.{name}", self.place) }
     }
 
     /// The member as it stands, `null` included.
@@ -162,11 +151,7 @@ impl<'a> Members<'a> {
             None | Some(Value::Null) => Ok(None),
             Some(value) => match read(value) {
                 Some(read) => Ok(Some(read)),
-                None => Err(TypeError {
-                    place: self.place(name),
-                    expected,
-                    found: describe(value),
-                }),
+                None => Err(TypeError { place: self.place(name), expected, found: describe(value) }),
             },
         }
     }
@@ -177,14 +162,7 @@ impl<'a> Members<'a> {
 
     /// A text that is not empty; empty counts as absent, as it does in Go's `omitempty`.
     pub(crate) fn filled_text(&self, name: &str) -> Result<Option<String>, TypeError> {
-        Ok(self
-            .text(name)?
-            .filter(|text| !text.is_empty())
-            .map(str::to_owned))
-    }
-
-    pub(crate) fn bool(&self, name: &str) -> Result<Option<bool>, TypeError> {
-        self.typed(name, "true or false", Value::as_bool)
+        Ok(self.text(name)?.filter(|text| !text.is_empty()).map(str::to_owned))
     }
 
     /// Written as an integer: neither `1500.0` nor `15e2` is one.
@@ -193,9 +171,7 @@ impl<'a> Members<'a> {
     }
 
     pub(crate) fn list(&self, name: &str) -> Result<&'a [Value], TypeError> {
-        Ok(self
-            .typed(name, "a list", Value::as_array)?
-            .map_or(&[], Vec::as_slice))
+        Ok(self.typed(name, "a list", Value::as_array)?.map_or(&[], Vec::as_slice))
     }
 
     pub(crate) fn object(&self, name: &str) -> Result<Option<Members<'a>>, TypeError> {
@@ -222,13 +198,8 @@ impl<'a> Members<'a> {
     /// The members whose name is none of `known`. A `null` is as good as absent.
     pub(crate) fn others(&self, known: &[&str]) -> Map {
         let unknown = |name: &str| !known.iter().any(|known| same_name(known, name));
-        let others = self
-            .map
-            .iter()
-            .filter(|(name, value)| !value.is_null() && unknown(name));
-        others
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect()
+        let others = self.map.iter().filter(|(name, value)| !value.is_null() && unknown(name));
+        others.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 }
 
@@ -254,25 +225,17 @@ impl Parser<'_> {
             return JsonError::Truncated(self.text.len());
         };
         let before = self.text.get(..self.at).unwrap_or_default();
-        let line_start = before
-            .iter()
-            .rposition(|b| *b == b'\n')
-            .map_or(0, |at| at + 1);
+        let line_start = before.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
         JsonError::Syntax {
             line: before.iter().filter(|b| **b == b'\n').count() + 1,
             column: self.at - line_start + 1,
-            problem: format!(
-                "{problem}, found {}",
-                quoted(&String::from_utf8_lossy(&[byte]))
-            ),
+            problem: format!("{problem}, found {}", quoted(&String::from_utf8_lossy(&[byte]))),
         }
     }
 
     fn value(&mut self, depth: usize) -> Result<Value, JsonError> {
-        if depth > MAX_DEPTH {
-            return Err(JsonError::TooDeep);
-        }
         match self.peek() {
+            Some(b'{' | b'[') if depth >= MAX_DEPTH => Err(JsonError::TooDeep),
             Some(b'{') => self.object(depth),
             Some(b'[') => self.array(depth),
             Some(b'"') => Ok(Value::String(self.string()?)),
@@ -325,12 +288,8 @@ impl Parser<'_> {
             self.digits()?;
         }
         let text = self.text.get(start..self.at).unwrap_or_default();
-        let number = std::str::from_utf8(text)
-            .ok()
-            .and_then(|text| text.parse().ok());
-        number
-            .map(Value::Number)
-            .ok_or_else(|| self.syntax("expected a number"))
+        let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+        number.map(Value::Number).ok_or_else(|| self.syntax("expected a number"))
     }
 
     fn array(&mut self, depth: usize) -> Result<Value, JsonError> {
@@ -397,9 +356,7 @@ impl Parser<'_> {
                 Some(b'"') => {
                     self.at += 1;
                     let text = String::from_utf8(bytes);
-                    return Ok(
-                        text.unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
-                    );
+                    return Ok(text.unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()));
                 }
                 Some(b'\\') => {
                     self.at += 1;
@@ -454,8 +411,7 @@ impl Parser<'_> {
         let mut code = 0;
         for _ in 0..4 {
             let digit = self.peek().and_then(|byte| char::from(byte).to_digit(16));
-            code =
-                code * 16 + digit.ok_or_else(|| self.syntax("expected four hexadecimal digits"))?;
+            code = code * 16 + digit.ok_or_else(|| self.syntax("expected four hexadecimal digits"))?;
             self.at += 1;
         }
         Ok(code)

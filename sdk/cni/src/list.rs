@@ -45,10 +45,7 @@ pub enum ListError {
     #[error("cannot read the network configuration: {0} has no type")]
     MissingType(String),
     #[error("cannot read the network configuration: {place}: {error}")]
-    BadType {
-        place: String,
-        error: IdentifierError,
-    },
+    BadType { place: String, error: IdentifierError },
     #[error(
         "cannot read the network configuration list: plugins is empty; leave it out if they come from a folder"
     )]
@@ -57,9 +54,7 @@ pub enum ListError {
         "cannot read the network configuration list: loadOnlyInlinedPlugins is true, but there are no plugins"
     )]
     InlinedOnlyWithoutPlugins,
-    #[error(
-        "cannot read the network configuration list: {member} is {text}, but must be true or false"
-    )]
+    #[error("cannot read the network configuration list: {member} is {text}, but must be true or false")]
     BadBool { member: &'static str, text: String },
     #[error("cannot read the network configuration list: {member}: {error}")]
     BadVersion { member: String, error: VersionError },
@@ -82,11 +77,9 @@ impl NetworkList {
         let load_only_inlined = flag(list, "loadOnlyInlinedPlugins")?;
         let plugins = match exact(list, "plugins", "a list", Value::as_array)? {
             Some(plugins) if plugins.is_empty() => return Err(ListError::EmptyPlugins),
-            Some(plugins) => plugins
-                .iter()
-                .enumerate()
-                .map(|(i, p)| Plugin::read(p, format!("plugins[{i}]")))
-                .collect(),
+            Some(plugins) => {
+                plugins.iter().enumerate().map(|(i, p)| Plugin::read(p, format!("plugins[{i}]"))).collect()
+            }
             None if load_only_inlined => return Err(ListError::InlinedOnlyWithoutPlugins),
             None => Ok(Vec::new()),
         };
@@ -105,11 +98,7 @@ impl NetworkList {
     pub fn from_plugin(doc: &Value) -> Result<Self, ListError> {
         let plugin = Plugin::from_value(doc)?;
         let members = Members::in_map(&plugin.raw, "");
-        let text = |name| {
-            members
-                .text(name)
-                .map(|text| text.unwrap_or_default().to_owned())
-        };
+        let text = |name| members.text(name).map(|text| text.unwrap_or_default().to_owned());
         let (name, cni_version) = (text("name")?, text("cniVersion")?);
         let raw = json!({ "cniVersion": cni_version, "name": name, "plugins": [doc] });
         Ok(Self {
@@ -137,25 +126,18 @@ impl Plugin {
     }
 
     fn read(doc: &Value, place: String) -> Result<Self, ListError> {
-        let empty = Map::new();
-        let members = match doc {
-            // As in Go, a null leaves everything unset; the missing type is then the error.
-            Value::Null => Members::in_map(&empty, place.as_str()),
-            doc => Members::of(doc, place.as_str())?,
-        };
+        let members = Members::of(doc, place.as_str())?;
         let subject = || {
-            if place.is_empty() {
-                "the document".to_owned()
-            } else {
-                place.clone()
-            }
+            if place.is_empty() { "the document".to_owned() } else { place.clone() }
         };
         members.text("cniVersion")?;
         members.text("name")?;
         let kind = members.text("type")?.unwrap_or_default();
         if let Some(capabilities) = members.object("capabilities")? {
-            for name in capabilities.map().keys() {
-                capabilities.bool(name)?;
+            for (name, value) in capabilities.map() {
+                if !value.is_boolean() && !value.is_null() {
+                    return Err(TypeError::new(&capabilities.place(name), "true or false", value).into());
+                }
             }
         }
         if let Some(ipam) = members.object("ipam")? {
@@ -168,47 +150,30 @@ impl Plugin {
             }
         }
         members.object("prevResult")?;
-        for (i, attachment) in members
-            .list("cni.dev/valid-attachments")?
-            .iter()
-            .enumerate()
-        {
-            if !attachment.is_null() {
-                let place = format!("{}[{i}]", members.place("cni.dev/valid-attachments"));
-                let attachment = Members::of(attachment, place)?;
-                attachment.text("containerID")?;
-                attachment.text("ifname")?;
-            }
+        for (i, attachment) in members.list("cni.dev/valid-attachments")?.iter().enumerate() {
+            let place = format!("{}[{i}]", members.place("cni.dev/valid-attachments"));
+            let attachment = Members::of(attachment, place)?;
+            attachment.text("containerID")?;
+            attachment.text("ifname")?;
         }
         if kind.is_empty() {
             return Err(ListError::MissingType(subject()));
         }
-        let kind = PluginType::parse(kind).map_err(|error| ListError::BadType {
-            place: subject(),
-            error,
-        })?;
-        Ok(Self {
-            kind,
-            raw: members.map().clone(),
-        })
+        let kind = PluginType::parse(kind).map_err(|error| ListError::BadType { place: subject(), error })?;
+        Ok(Self { kind, raw: members.map().clone() })
     }
 
     /// The capabilities that are declared `true`.
     pub fn capabilities(&self) -> Vec<&str> {
         let declared = crate::json::get(&self.raw, "capabilities").and_then(Value::as_object);
         let declared = declared.into_iter().flatten();
-        declared
-            .filter(|(_, value)| **value == Value::Bool(true))
-            .map(|(name, _)| name.as_str())
-            .collect()
+        declared.filter(|(_, value)| **value == Value::Bool(true)).map(|(name, _)| name.as_str()).collect()
     }
 
     /// The `type` of the IPAM plugin, if there is one.
     pub fn ipam_type(&self) -> Option<&str> {
         let ipam = crate::json::get(&self.raw, "ipam")?.as_object()?;
-        crate::json::get(ipam, "type")?
-            .as_str()
-            .filter(|text| !text.is_empty())
+        crate::json::get(ipam, "type")?.as_str().filter(|text| !text.is_empty())
     }
 }
 
@@ -235,10 +200,7 @@ fn flag(list: &Map, member: &'static str) -> Result<bool, ListError> {
         Some(Value::Bool(flag)) => Ok(*flag),
         Some(Value::String(text)) if text.eq_ignore_ascii_case("true") => Ok(true),
         Some(Value::String(text)) if text.eq_ignore_ascii_case("false") => Ok(false),
-        Some(Value::String(text)) => Err(ListError::BadBool {
-            member,
-            text: quoted(text),
-        }),
+        Some(Value::String(text)) => Err(ListError::BadBool { member, text: quoted(text) }),
         Some(other) => Err(TypeError::new(member, "true or false", other).into()),
     }
 }
@@ -251,9 +213,7 @@ fn choose_version(list: &Map) -> Result<String, ListError> {
     let mut candidates = Vec::new();
     for (i, offer) in offered.iter().enumerate() {
         let member = format!("cniVersions[{i}]");
-        let offer = offer
-            .as_str()
-            .ok_or_else(|| TypeError::new(&member, "text", offer))?;
+        let offer = offer.as_str().ok_or_else(|| TypeError::new(&member, "text", offer))?;
         candidates.push((member, offer));
     }
     if !stated.is_empty() {
@@ -261,9 +221,7 @@ fn choose_version(list: &Map) -> Result<String, ListError> {
     }
     let mut best: Option<(VersionNumber, bool, &str)> = None;
     for (member, text) in candidates {
-        let number: VersionNumber = text
-            .parse()
-            .map_err(|error| ListError::BadVersion { member, error })?;
+        let number: VersionNumber = text.parse().map_err(|error| ListError::BadVersion { member, error })?;
         // Of several spellings of one version, the one that plugins know.
         let candidate = (number, SpecVersion::from_text(text).is_some(), text);
         if number <= SpecVersion::NEWEST.into()

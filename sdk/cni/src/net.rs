@@ -25,15 +25,8 @@ impl IpNet {
     pub fn new(addr: IpAddr, len: u8) -> Option<Self> {
         let fits = len <= if addr.is_ipv4() { 32 } else { 128 };
         let canonical = addr.to_canonical();
-        let len = if canonical.is_ipv4() && addr.is_ipv6() {
-            len.saturating_sub(96)
-        } else {
-            len
-        };
-        fits.then_some(Self {
-            addr: canonical,
-            len,
-        })
+        let len = if canonical.is_ipv4() && addr.is_ipv6() { len.saturating_sub(96) } else { len };
+        fits.then_some(Self { addr: canonical, len })
     }
 
     /// Reads as Go's `net.ParseCIDR`, host bits kept: no leading zeros in an octet, no zone, no space; leading zeros
@@ -80,28 +73,17 @@ impl IpNet {
                 IpAddr::V4(Ipv4Addr::from_bits(addr.to_bits() & mask))
             }
             IpAddr::V6(addr) => {
-                let mask = u128::MAX
-                    .checked_shl(128 - u32::from(self.len))
-                    .unwrap_or(0);
+                let mask = u128::MAX.checked_shl(128 - u32::from(self.len)).unwrap_or(0);
                 IpAddr::V6(Ipv6Addr::from_bits(addr.to_bits() & mask))
             }
         };
-        Self {
-            addr,
-            len: self.len,
-        }
+        Self { addr, len: self.len }
     }
 
     /// Whether `addr` lies in the network; never for the other family.
     pub fn contains(&self, addr: IpAddr) -> bool {
         let addr = addr.to_canonical();
-        addr.is_ipv4() == self.is_ipv4()
-            && Self {
-                addr,
-                len: self.len,
-            }
-            .masked()
-                == self.masked()
+        addr.is_ipv4() == self.is_ipv4() && Self { addr, len: self.len }.masked() == self.masked()
     }
 
     /// As a route's destination it takes everything of its family.

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use crate::json::{Map, Members, TypeError, Value};
 use crate::net::IpNet;
 use crate::result::{
-    CniResult, Dns, IP, IpConfig, ResultError, Route, TOP, document, put_ip, put_list, put_others,
-    read_ip, read_net, read_routes,
+    CniResult, Dns, IP, IpConfig, ResultError, Route, TOP, document, put_ip, put_list, put_others, read_ip,
+    read_net, read_routes,
 };
 use crate::version::SpecVersion;
 
@@ -72,11 +72,7 @@ impl Block {
         let mut map = Map::new();
         map.insert("ip".into(), self.ip.to_string().into());
         put_ip(&mut map, "gateway", self.gateway);
-        put_list(
-            &mut map,
-            "routes",
-            self.routes.into_iter().map(Route::write),
-        );
+        put_list(&mut map, "routes", self.routes.into_iter().map(Route::write));
         put_others(&mut map, self.extra, IP);
         map
     }
@@ -90,10 +86,7 @@ impl Labelled {
             let ip = Members::of(ip, format!("{}[{i}]", members.place("ips")))?;
             Ok(ip.text("version")?.unwrap_or_default().to_owned())
         });
-        Ok(Self {
-            labels: labels.collect::<Result<_, TypeError>>()?,
-            result,
-        })
+        Ok(Self { labels: labels.collect::<Result<_, TypeError>>()?, result })
     }
 
     pub(crate) fn write(self, version: SpecVersion) -> Result<Value, ResultError> {
@@ -103,13 +96,7 @@ impl Labelled {
     /// The first address labelled 4 and the first labelled 6, whatever interface they are on; routes below the family
     /// of their destination, with destination and gateway only.
     pub(crate) fn into_blocks(self, target: SpecVersion) -> Result<Blocks, ResultError> {
-        let CniResult {
-            ips,
-            routes,
-            dns,
-            extra,
-            interfaces: _,
-        } = self.result;
+        let CniResult { ips, routes, dns, extra, interfaces: _ } = self.result;
         let (mut ip4, mut ip6) = (None, None);
         for (ip, label) in ips.into_iter().zip(self.labels) {
             let place = match label.as_str() {
@@ -128,49 +115,22 @@ impl Labelled {
             return Err(ResultError::NoAddress { target });
         }
         for route in routes {
-            let block = if route.dst.is_ipv4() {
-                &mut ip4
-            } else {
-                &mut ip6
-            };
+            let block = if route.dst.is_ipv4() { &mut ip4 } else { &mut ip6 };
             if let Some(block) = block {
-                block.routes.push(Route {
-                    extra: route.extra,
-                    ..Route::new(route.dst, route.gw)
-                });
+                block.routes.push(Route { extra: route.extra, ..Route::new(route.dst, route.gw) });
             }
         }
-        Ok(Blocks {
-            ip4,
-            ip6,
-            dns,
-            extra,
-        })
+        Ok(Blocks { ip4, ip6, dns, extra })
     }
 }
 
 impl From<Blocks> for Labelled {
     fn from(blocks: Blocks) -> Self {
-        let mut result = CniResult {
-            dns: blocks.dns,
-            extra: blocks.extra,
-            ..CniResult::default()
-        };
+        let mut result = CniResult { dns: blocks.dns, extra: blocks.extra, ..CniResult::default() };
         let mut labels = Vec::new();
         for (label, block) in [("4", blocks.ip4), ("6", blocks.ip6)] {
-            if let Some(Block {
-                ip,
-                gateway,
-                routes,
-                extra,
-            }) = block
-            {
-                result.ips.push(IpConfig {
-                    address: ip,
-                    gateway,
-                    interface: None,
-                    extra,
-                });
+            if let Some(Block { ip, gateway, routes, extra }) = block {
+                result.ips.push(IpConfig { address: ip, gateway, interface: None, extra });
                 result.routes.extend(routes);
                 labels.push(label.to_owned());
             }
@@ -182,10 +142,7 @@ impl From<Blocks> for Labelled {
 impl From<CniResult> for Labelled {
     fn from(result: CniResult) -> Self {
         let label = |ip: &IpConfig| if ip.address.is_ipv4() { "4" } else { "6" }.to_owned();
-        Self {
-            labels: result.ips.iter().map(label).collect(),
-            result,
-        }
+        Self { labels: result.ips.iter().map(label).collect(), result }
     }
 }
 

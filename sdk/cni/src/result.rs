@@ -86,9 +86,7 @@ pub enum ResultError {
         "cannot read the CNI result: {place} is {text}, but must be an address with a prefix length, such as 192.0.2.5/24"
     )]
     BadCidr { place: String, text: String },
-    #[error(
-        "cannot read the CNI result: {place} is {text}, but must be an IP address without prefix length"
-    )]
+    #[error("cannot read the CNI result: {place} is {text}, but must be an IP address without prefix length")]
     BadIp { place: String, text: String },
     /// An address or destination is absent.
     #[error("cannot read the CNI result: {place} is missing")]
@@ -96,16 +94,10 @@ pub enum ResultError {
     #[error("cannot read the CNI result: {place} is null")]
     Null { place: String },
     #[error(
-        "the CNI result names no interface with {place} = {index}: it has {interfaces} interfaces, counted from 0"
+        "cannot use the CNI result: {place} is {index}, which names none of its {interfaces} interfaces, counted from 0"
     )]
-    BadIndex {
-        place: String,
-        index: String,
-        interfaces: usize,
-    },
-    #[error(
-        "cannot read the CNI result: its cniVersion {version} is unknown; known are 0.1.0 to 1.1.0"
-    )]
+    BadIndex { place: String, index: String, interfaces: usize },
+    #[error("cannot read the CNI result: its cniVersion {version} is unknown; known are 0.1.0 to 1.1.0")]
     UnsupportedVersion { version: String },
     /// Asked for a result in the format of one version, got another format.
     #[error(
@@ -119,16 +111,9 @@ pub enum ResultError {
 }
 
 /// Names that some version knows; at each place none of them is kept as an unknown member, since it would mean
-/// something after a conversion.
-pub(crate) const TOP: &[&str] = &[
-    "cniVersion",
-    "interfaces",
-    "ips",
-    "ip4",
-    "ip6",
-    "routes",
-    "dns",
-];
+/// something after a conversion. Those of an error object are among them: a result must not look like one.
+pub(crate) const TOP: &[&str] =
+    &["cniVersion", "interfaces", "ips", "ip4", "ip6", "routes", "dns", "code", "msg", "details"];
 const INTERFACE: &[&str] = &["name", "mac", "mtu", "sandbox", "socketPath", "pciID"];
 pub(crate) const IP: &[&str] = &["version", "address", "gateway", "interface", "ip", "routes"];
 const ROUTE: &[&str] = &["dst", "gw", "mtu", "advmss", "priority", "table", "scope"];
@@ -164,11 +149,7 @@ enum Document {
 
 impl Document {
     fn read(doc: &Value, version: SpecVersion) -> Result<Self, ResultError> {
-        let empty = Map::new();
-        let members = match doc {
-            Value::Null => Members::in_map(&empty, ""),
-            doc => Members::of(doc, "")?,
-        };
+        let members = Members::of(doc, "")?;
         Ok(match Format::of(version) {
             Format::Blocks => Self::Blocks(Blocks::read(&members)?),
             Format::Labelled => Self::Labelled(Labelled::read(&members)?),
@@ -187,9 +168,7 @@ impl Document {
     fn write(self, target: SpecVersion) -> Result<Value, ResultError> {
         match (Format::of(target), self) {
             (Format::Blocks, Self::Blocks(blocks)) => Ok(blocks.write(target)),
-            (Format::Blocks, Self::Labelled(labelled)) => {
-                Ok(labelled.into_blocks(target)?.write(target))
-            }
+            (Format::Blocks, Self::Labelled(labelled)) => Ok(labelled.into_blocks(target)?.write(target)),
             (Format::Blocks, Self::Current(result)) => {
                 Ok(Labelled::from(result).into_blocks(target)?.write(target))
             }
@@ -212,10 +191,7 @@ impl CniResult {
     pub fn read_as(doc: &Value, asked: SpecVersion) -> Result<(Self, SpecVersion), ResultError> {
         let version = own_version(doc)?;
         if Format::of(version) != Format::of(asked) {
-            return Err(ResultError::VersionMismatch {
-                found: version.to_string(),
-                asked,
-            });
+            return Err(ResultError::VersionMismatch { found: version.to_string(), asked });
         }
         Ok((Document::read(doc, version)?.into_current(), version))
     }
@@ -234,12 +210,8 @@ impl CniResult {
 
     /// Reads the format with `interfaces`, `ips` and `routes`; `current` has the members of 1.x.
     pub(crate) fn read_lists(members: &Members<'_>, current: bool) -> Result<Self, ResultError> {
-        let interfaces = elements(members, "interfaces", |element| {
-            Interface::read(element, current)
-        })?;
-        let ips = elements(members, "ips", |element| {
-            IpConfig::read(element, interfaces.len())
-        })?;
+        let interfaces = elements(members, "interfaces", |element| Interface::read(element, current))?;
+        let ips = elements(members, "ips", |element| IpConfig::read(element, interfaces.len()))?;
         Ok(Self {
             interfaces,
             ips,
@@ -258,22 +230,10 @@ impl CniResult {
     ) -> Result<Value, ResultError> {
         self.check_indices()?;
         let mut doc = document(version);
-        put_list(
-            &mut doc,
-            "interfaces",
-            self.interfaces.into_iter().map(|i| i.write(current)),
-        );
+        put_list(&mut doc, "interfaces", self.interfaces.into_iter().map(|i| i.write(current)));
         let mut labels = labels.into_iter().flatten();
-        put_list(
-            &mut doc,
-            "ips",
-            self.ips.into_iter().map(|ip| ip.write(labels.next())),
-        );
-        put_list(
-            &mut doc,
-            "routes",
-            self.routes.into_iter().map(Route::write),
-        );
+        put_list(&mut doc, "ips", self.ips.into_iter().map(|ip| ip.write(labels.next())));
+        put_list(&mut doc, "routes", self.routes.into_iter().map(Route::write));
         self.dns.write(&mut doc, !current);
         put_others(&mut doc, self.extra, TOP);
         Ok(Value::Object(doc))
@@ -339,11 +299,7 @@ impl IpConfig {
                 Ok(index) if index < interfaces => Some(index),
                 _ => {
                     let place = members.place("interface");
-                    return Err(ResultError::BadIndex {
-                        place,
-                        index: index.to_string(),
-                        interfaces,
-                    });
+                    return Err(ResultError::BadIndex { place, index: index.to_string(), interfaces });
                 }
             },
         };
@@ -373,16 +329,7 @@ impl IpConfig {
 impl Route {
     /// A route with nothing but these two.
     pub fn new(dst: IpNet, gw: Option<IpAddr>) -> Self {
-        Self {
-            dst,
-            gw,
-            mtu: None,
-            advmss: None,
-            priority: None,
-            table: None,
-            scope: None,
-            extra: Map::new(),
-        }
+        Self { dst, gw, mtu: None, advmss: None, priority: None, table: None, scope: None, extra: Map::new() }
     }
 
     fn read(members: &Members<'_>) -> Result<Self, ResultError> {
@@ -454,23 +401,21 @@ pub fn version_text(doc: &Value) -> Option<&str> {
     json::get(doc.as_object()?, "cniVersion")?.as_str()
 }
 
+/// The `cniVersion` of a request config: the empty text if it is absent, an error if it is no text.
+pub fn request_version(request: &Value) -> Result<&str, ResultError> {
+    Ok(Members::of(request, "")?.text("cniVersion")?.unwrap_or_default())
+}
+
 /// What a plugin that exited 0 printed on ADD: one JSON object, or `null` for `{}`. If `cniVersion` is absent, empty
 /// or no text, the request's is put in (an empty one is 0.1.0). Nothing else is checked: [`check`] does that.
 pub fn from_stdout(stdout: &[u8], request_version: &str) -> Result<Value, ResultError> {
     let mut map = match json::parse(stdout)? {
         Value::Null => Map::new(),
         Value::Object(map) => map,
-        other => {
-            Members::of(&other, "")?;
-            return Ok(other);
-        }
+        other => return Err(TypeError::new("the document", "an object", &other).into()),
     };
     // Exactly spelled, as libcni looks for it here.
-    if map
-        .get("cniVersion")
-        .and_then(Value::as_str)
-        .is_none_or(str::is_empty)
-    {
+    if map.get("cniVersion").and_then(Value::as_str).is_none_or(str::is_empty) {
         set_version(&mut map, request_version);
     }
     Ok(Value::Object(map))
@@ -494,9 +439,8 @@ pub fn prev_result(request: &Value) -> Result<Option<Value>, ResultError> {
     if prev.raw("cniVersion").is_none_or(Value::is_null) {
         set_version(&mut map, version);
     }
-    let asked = SpecVersion::from_text(version).ok_or_else(|| ResultError::UnsupportedVersion {
-        version: quoted(version),
-    })?;
+    let asked = SpecVersion::from_text(version)
+        .ok_or_else(|| ResultError::UnsupportedVersion { version: quoted(version) })?;
     let doc = Value::Object(map);
     CniResult::read_as(&doc, asked)?;
     Ok(Some(doc))
@@ -504,20 +448,13 @@ pub fn prev_result(request: &Value) -> Result<Option<Value>, ResultError> {
 
 fn set_version(map: &mut Map, version: &str) {
     let version = if version.is_empty() { "0.1.0" } else { version };
-    map.retain(|name, _| !json::same_name(name, "cniVersion"));
-    map.shift_insert(0, "cniVersion".into(), version.into());
+    json::set(map, "cniVersion", version.into());
 }
 
 fn own_version(doc: &Value) -> Result<SpecVersion, ResultError> {
-    if doc.is_null() {
-        return Ok(SpecVersion::V0_1_0);
-    }
-    let version = Members::of(doc, "")?
-        .text("cniVersion")?
-        .unwrap_or_default();
-    SpecVersion::from_text(version).ok_or_else(|| ResultError::UnsupportedVersion {
-        version: quoted(version),
-    })
+    let version = Members::of(doc, "")?.text("cniVersion")?.unwrap_or_default();
+    SpecVersion::from_text(version)
+        .ok_or_else(|| ResultError::UnsupportedVersion { version: quoted(version) })
 }
 
 /// A list of objects, without any `null`.
@@ -549,10 +486,7 @@ pub(crate) fn read_net(members: &Members<'_>, name: &str) -> Result<IpNet, Resul
     }
     // A null is the empty text to Go here, and no address.
     let text = members.text(name)?.unwrap_or_default();
-    IpNet::parse(text).map_err(|_| ResultError::BadCidr {
-        place: place(),
-        text: quoted(text),
-    })
+    IpNet::parse(text).map_err(|_| ResultError::BadCidr { place: place(), text: quoted(text) })
 }
 
 /// Absent and empty are none.
@@ -560,10 +494,7 @@ pub(crate) fn read_ip(members: &Members<'_>, name: &str) -> Result<Option<IpAddr
     let Some(text) = members.text(name)?.filter(|text| !text.is_empty()) else {
         return Ok(None);
     };
-    let bad = || ResultError::BadIp {
-        place: members.place(name),
-        text: quoted(text),
-    };
+    let bad = || ResultError::BadIp { place: members.place(name), text: quoted(text) };
     parse_ip(text).map(Some).ok_or_else(bad)
 }
 
@@ -610,9 +541,5 @@ pub(crate) fn put_ip(map: &mut Map, name: &str, addr: Option<IpAddr>) {
 
 pub(crate) fn put_others(map: &mut Map, extra: Map, known: &[&str]) {
     let unknown = |name: &str| !known.iter().any(|known| json::same_name(known, name));
-    map.extend(
-        extra
-            .into_iter()
-            .filter(|(name, value)| unknown(name) && !value.is_null()),
-    );
+    map.extend(extra.into_iter().filter(|(name, value)| unknown(name) && !value.is_null()));
 }

@@ -18,11 +18,7 @@ impl Display for Quoted<'_> {
                 _ => write!(f, "{}", c.escape_debug())?,
             }
         }
-        f.write_str(if chars.next().is_some() {
-            "…\""
-        } else {
-            "\""
-        })
+        f.write_str(if chars.next().is_some() { "…\"" } else { "\"" })
     }
 }
 

@@ -28,15 +28,8 @@ pub struct UnknownVersion(String);
 
 impl SpecVersion {
     /// All, oldest first.
-    pub const ALL: [Self; 7] = [
-        Self::V0_1_0,
-        Self::V0_2_0,
-        Self::V0_3_0,
-        Self::V0_3_1,
-        Self::V0_4_0,
-        Self::V1_0_0,
-        Self::V1_1_0,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::V0_1_0, Self::V0_2_0, Self::V0_3_0, Self::V0_3_1, Self::V0_4_0, Self::V1_0_0, Self::V1_1_0];
     pub const NEWEST: Self = Self::V1_1_0;
 
     pub const fn as_str(self) -> &'static str {
@@ -54,9 +47,7 @@ impl SpecVersion {
     /// The exact text only: `1.1` is not 1.1.0 to any plugin. The empty text is 0.1.0.
     pub fn from_text(text: &str) -> Option<Self> {
         let text = if text.is_empty() { "0.1.0" } else { text };
-        Self::ALL
-            .into_iter()
-            .find(|version| version.as_str() == text)
+        Self::ALL.into_iter().find(|version| version.as_str() == text)
     }
 }
 
@@ -100,11 +91,7 @@ impl FromStr for VersionNumber {
             *place = part.parse().map_err(|_| error())?;
         }
         let [major, minor, micro] = numbers;
-        Ok(Self {
-            major,
-            minor,
-            micro,
-        })
+        Ok(Self { major, minor, micro })
     }
 }
 
@@ -119,11 +106,7 @@ impl From<SpecVersion> for VersionNumber {
             SpecVersion::V1_0_0 => (1, 0, 0),
             SpecVersion::V1_1_0 => (1, 1, 0),
         };
-        Self {
-            major,
-            minor,
-            micro,
-        }
+        Self { major, minor, micro }
     }
 }
 
@@ -151,9 +134,6 @@ impl VersionReply {
     /// Reads stdout as libcni does: a reply of 0.2.0 without a list means 0.1.0 and 0.2.0.
     pub fn parse(stdout: &[u8]) -> Result<Self, ReplyError> {
         let document = parse(stdout)?;
-        if document.is_null() {
-            return Err(ReplyError::Incomplete("cniVersion"));
-        }
         let reply = Members::of(&document, "")?;
         let cni_version = reply.filled_text("cniVersion")?;
         let mut supported = reply.texts("supportedVersions")?;
@@ -164,10 +144,7 @@ impl VersionReply {
         if supported.is_empty() {
             return Err(ReplyError::Incomplete("supportedVersions"));
         }
-        Ok(Self {
-            cni_version,
-            supported,
-        })
+        Ok(Self { cni_version, supported })
     }
 
     /// Whether the plugin lists this version.
