@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use catena::cni::{CniError, Conf, Invocation, Request, Role, stdin};
+use catena::cni::{CniError, Conf, Invocation, Request, Role};
 use serde_json::{Value, json};
 
 fn cases(file: &str) -> Vec<Value> {
@@ -40,8 +40,7 @@ fn call(env: &Value, request: &str) -> Result<Reached, CniError> {
         Request::Version => return Ok(Reached::Version),
         other => other.command().unwrap(),
     };
-    let text = stdin::read(request.as_bytes())?;
-    let conf = Conf::parse(&text, command)?;
+    let conf = Conf::parse(request.as_bytes(), command)?;
     assert!(matches!(conf.role, Role::Meta(_)));
     Ok(Reached::Command { own_netns: invocation.own_netns_allowed })
 }

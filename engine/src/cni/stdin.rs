@@ -1,6 +1,6 @@
 //! The request text.
 
-use std::io::Read;
+use std::io::{self, Read};
 
 use catena_cni::error::code;
 
@@ -9,8 +9,12 @@ use super::error::CniError;
 /// Bytes of stdin that are read; the largest requests seen, with all annotations of a pod, have some hundred KiB.
 pub const LIMIT: usize = 4 * 1024 * 1024;
 
-/// Reads everything. More than [`LIMIT`] is an error (code 6), as is a read that fails (code 5).
-pub fn read(from: impl Read) -> Result<Vec<u8>, CniError> {
+/// Reads the whole request. More than [`LIMIT`] is an error (code 6), as is a read that fails (code 5).
+pub fn read() -> Result<Vec<u8>, CniError> {
+    read_from(io::stdin().lock())
+}
+
+fn read_from(from: impl Read) -> Result<Vec<u8>, CniError> {
     let mut text = Vec::new();
     from.take(LIMIT as u64 + 1).read_to_end(&mut text).map_err(|error| {
         CniError::new(code::IO, format!("reading the request from stdin failed: {error}"))
@@ -27,7 +31,7 @@ mod tests {
 
     #[test]
     fn stdin_is_bounded() {
-        assert_eq!(read(std::io::repeat(b' ').take(LIMIT as u64)).unwrap().len(), LIMIT);
-        assert_eq!(read(std::io::repeat(b' ')).unwrap_err().code, code::DECODE);
+        assert_eq!(read_from(io::repeat(b' ').take(LIMIT as u64)).unwrap().len(), LIMIT);
+        assert_eq!(read_from(io::repeat(b' ')).unwrap_err().code, code::DECODE);
     }
 }

@@ -194,7 +194,7 @@ impl Chain {
             None => wanted.clone(),
         };
         let refused = match call(&version) {
-            Err(refused) if matches!(&*refused.fault, Fault::Reported(object) if object.code == code::INCOMPATIBLE_VERSION) => {
+            Err(refused) if matches!(&refused.fault, Fault::Reported(object) if object.code == code::INCOMPATIBLE_VERSION) => {
                 refused
             }
             other => return other.map(|stdout| (stdout, version)),
@@ -287,7 +287,7 @@ fn lists_1_1(exec: &Exec<'_>, plugin: &list::Plugin, command: Command) -> Result
     match exec.versions_of(&found) {
         Ok(listed) => Ok(listed.iter().any(|version| version == SpecVersion::V1_1_0.as_str())),
         Err(error)
-            if matches!(*error.fault, Fault::Versions(_) | Fault::Reported(_) | Fault::NoError { .. }) =>
+            if matches!(error.fault, Fault::Versions(_) | Fault::Reported(_) | Fault::NoError { .. }) =>
         {
             Ok(false)
         }

@@ -23,7 +23,7 @@ pub struct DelegateError {
     pub command: Command,
     /// What went wrong.
     #[source]
-    pub fault: Box<Fault>,
+    pub fault: Fault,
 }
 
 impl fmt::Display for DelegateError {
@@ -38,12 +38,12 @@ impl fmt::Display for DelegateError {
 
 impl DelegateError {
     pub(super) fn new(plugin: &str, ifname: &str, command: Command, fault: Fault) -> Self {
-        Self { plugin: plugin.to_owned(), ifname: ifname.to_owned(), command, fault: Box::new(fault) }
+        Self { plugin: plugin.to_owned(), ifname: ifname.to_owned(), command, fault }
     }
 
     /// The CNI error code: the delegate's own where it gave one.
     pub fn code(&self) -> u32 {
-        match &*self.fault {
+        match &self.fault {
             Fault::Identifier(error) => error.code(),
             Fault::Missing { .. } => code::INVALID_CONFIG,
             Fault::Busy { .. } => code::TRY_LATER,
@@ -67,7 +67,7 @@ impl DelegateError {
 
     /// The delegate's own `details`, or the end of its stderr.
     pub fn details(&self) -> Option<&str> {
-        match &*self.fault {
+        match &self.fault {
             Fault::Reported(object) => object.details.as_deref(),
             Fault::Deadline { stderr, .. }
             | Fault::Killed { stderr, .. }
@@ -113,7 +113,7 @@ pub enum Fault {
     #[error("it failed with exit status {status} and no usable error object{}", stdout_quote(quote))]
     NoError { status: i32, quote: String, stderr: String },
     #[error("{}", .0.msg)]
-    Reported(ErrorObject),
+    Reported(Box<ErrorObject>),
     #[error("its answer to VERSION cannot be read: {0}")]
     Versions(String),
     #[error(

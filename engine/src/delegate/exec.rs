@@ -213,7 +213,7 @@ impl Exec<'_> {
                 DelegateError::new(plugin.kind.as_str(), "", Command::Version, fault)
             })?,
             // Plugins from before the command existed; libcni compares the whole text.
-            Err(error) => match &*error.fault {
+            Err(error) => match &error.fault {
                 Fault::Reported(object)
                     if object.msg == "unknown CNI_COMMAND: VERSION" && object.details.is_none() =>
                 {
@@ -265,7 +265,7 @@ fn fault(ended: &Ended, stderr: &str, after: Duration, limit: usize) -> Option<F
         .and_then(|value| ErrorObject::from_value(&value))
         .filter(|object| object.code != 0 && !object.msg.is_empty());
     Some(match object {
-        Some(object) => Fault::Reported(object),
+        Some(object) => Fault::Reported(Box::new(object)),
         None => Fault::NoError { status, quote: quote(&ended.stdout), stderr },
     })
 }
