@@ -58,7 +58,7 @@ pub struct Conf {
     pub prev_result: Option<Value>,
     /// GC: the attachments to keep.
     pub valid_attachments: ValidSet,
-    /// Keys (with their values) that are accepted and have no effect, to be logged.
+    /// Keys with their values that are accepted and have no effect, to be logged.
     pub ignored: Vec<String>,
     /// The request as it was sent.
     pub raw: Map,
@@ -398,12 +398,375 @@ fn valid_set(raw: &Map) -> Result<ValidSet, CniError> {
 fn ignored(raw: &Map) -> Result<Vec<String>, CniError> {
     let mut ignored = Vec::new();
     if flag(raw, "retryDeleteOnError")? == Some(false) {
-        ignored.push("retryDeleteOnError is false, but catena always retries".to_owned());
+        ignored.push("retryDeleteOnError: false (a failed DEL is always retried)".to_owned());
     }
     for key in ["confDir", "logOptions"] {
         if let Some(value) = member(raw, key) {
-            ignored.push(format!("{key} has no effect (its value is {})", super::entry::brief(value)));
+            ignored.push(format!("{key}: {}", super::entry::brief(value)));
         }
     }
     Ok(ignored)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::cni::{EntryMode, OnError};
+
+    fn parse(value: &Value) -> Result<Conf, CniError> {
+        Conf::parse(value.to_string().as_bytes(), Command::Add)
+    }
+
+    /// A request with these delegates.
+    fn meta(delegates: &Value) -> Value {
+        json!({ "cniVersion": "1.0.0", "name": "outer", "type": "catena", "delegates": delegates })
+    }
+
+    fn with(key: &str, value: Value) -> Value {
+        let mut request = meta(&json!([{ "type": "p", "name": "n" }]));
+        request[key] = value;
+        request
+    }
+
+    fn selection(key: &str, value: Value) -> Result<AttachmentSpec, CniError> {
+        let config = json!({
+            "name": "n", "type": "p",
+            "capabilities": { "ips": true, "mac": true, "portMappings": true, "bandwidth": true, "infinibandGUID": true },
+        });
+        let mut object = json!({ "config": config });
+        object[key] = value;
+        let conf = parse(&meta(&json!([object])))?;
+        match conf.role {
+            Role::Meta(mut specs) => Ok(specs.remove(0)),
+            Role::Chained => panic!("there are delegates"),
+        }
+    }
+
+    #[track_caller]
+    fn refused<T: std::fmt::Debug>(parsed: Result<T, CniError>, code: u32, parts: &[&str]) {
+        let error = parsed.unwrap_err();
+        assert_eq!(error.code, code, "{}", error.msg);
+        for part in parts {
+            assert!(error.msg.contains(part), "{part:?} is not in {:?}", error.msg);
+        }
+    }
+
+    #[test]
+    fn the_three_kinds_of_delegates_are_told_apart() {
+        let text = r#"{ "cniVersion": "0.4.0", "name": "c", "plugins": [{ "type": "p" }, { "type": "q" }] }"#;
+        let conf = parse(&meta(&json!([
+            { "cniVersion": "0.3.1", "name": "a", "type": "p" },
+            { "cniVersion": "0.4.0", "name": "b", "plugins": [{ "type": "p" }] },
+            { "name": "nad", "namespace": "ns", "interface": "data0", "config": text },
+            { "name": "nad", "config": { "name": "d", "type": "p" }, "example.org/x": 1 },
+        ])))
+        .unwrap();
+        let Role::Meta(specs) = &conf.role else { panic!("there are delegates") };
+        let names: Vec<String> = specs.iter().map(AttachmentSpec::status_name).collect();
+        assert_eq!(names, ["a", "b", "ns/nad", "nad"]);
+        assert_eq!(specs[2].list.name, "c");
+        assert_eq!(specs[2].list.plugins.len(), 2);
+        let interfaces = conf.interfaces(&IfName::parse("eth0").unwrap()).unwrap();
+        let interfaces: Vec<&str> = interfaces.iter().map(IfName::as_str).collect();
+        assert_eq!(interfaces, ["eth0", "net1", "data0", "net3"]);
+    }
+
+    #[test]
+    fn an_interface_is_given_once() {
+        let conf = parse(&meta(&json!([
+            { "interface": "net1", "config": { "name": "a", "type": "p" } },
+            { "name": "b", "type": "p" },
+        ])))
+        .unwrap();
+        let error = conf.interfaces(&IfName::parse("eth0").unwrap());
+        refused(error, 7, &["delegates[0]", "delegates[1]", "net1"]);
+    }
+
+    #[test]
+    fn delegates_are_there_or_not() {
+        refused(parse(&meta(&json!([]))), 7, &["delegates is empty"]);
+        refused(parse(&meta(&json!({}))), 7, &["delegates"]);
+        let chained = json!({ "cniVersion": "1.0.0", "name": "n", "type": "catena" });
+        refused(parse(&chained), 7, &["prevResult"]);
+        let text = chained.to_string();
+        assert_eq!(Conf::parse(text.as_bytes(), Command::Del).unwrap().role, Role::Chained);
+        let mut chained = chained;
+        chained["prevResult"] = json!({ "ips": [] });
+        let conf = parse(&chained).unwrap();
+        assert_eq!(conf.prev_result.unwrap()["cniVersion"], "1.0.0");
+    }
+
+    #[test]
+    fn keys_that_need_kubernetes_are_refused_by_name() {
+        for key in UNSUPPORTED {
+            refused(parse(&with(key, json!("x"))), 2, &[key, "\"x\""]);
+        }
+        // Go matches names without regard to case, so this would have worked there.
+        refused(parse(&with("KubeConfig", json!("/k"))), 2, &["kubeconfig", "/k"]);
+        assert!(parse(&with("kubeconfig", json!(null))).is_ok());
+        assert!(parse(&with("somebodysKey", json!(1))).is_ok(), "the envelope is open");
+    }
+
+    #[test]
+    fn keys_without_effect_are_listed() {
+        let mut request = with("retryDeleteOnError", json!(false));
+        request["confDir"] = json!("/etc/x");
+        let ignored = parse(&request).unwrap().ignored;
+        assert_eq!(
+            ignored,
+            ["retryDeleteOnError: false (a failed DEL is always retried)", "confDir: \"/etc/x\""]
+        );
+        assert!(parse(&with("retryDeleteOnError", json!(true))).unwrap().ignored.is_empty());
+    }
+
+    #[test]
+    fn unknown_keys_of_ours_are_errors() {
+        refused(selection("ip", json!(["192.0.2.1"])), 2, &["delegates[0].ip", "192.0.2.1"]);
+        refused(selection("pipeline", json!([])), 2, &["delegates[0].pipeline", "beside delegates"]);
+        refused(
+            parse(&meta(&json!([{ "name": "n", "type": "p", "pipeline": "x" }]))),
+            2,
+            &["delegates[0].pipeline"],
+        );
+        let inner =
+            json!({ "name": "n", "plugins": [{ "type": "p" }, { "type": "catena", "pipeline": [] }] });
+        assert!(parse(&meta(&json!([inner]))).is_ok(), "a chained catena has its own");
+        refused(parse(&with("pipeline", json!([{ "stage": "a", "conf": {} }]))), 2, &["pipeline[0].conf"]);
+    }
+
+    #[test]
+    fn a_meta_plugin_in_a_meta_plugin_is_refused() {
+        let inner = json!({ "name": "inner", "plugins": [{ "type": "catena", "delegates": [] }] });
+        refused(parse(&meta(&json!([inner]))), 7, &["inner", "delegates of its own"]);
+        let conf = parse(&meta(&json!([{ "name": "n", "type": "p" }]))).unwrap();
+        assert!(conf.refuse_nested(None).is_ok());
+        refused(conf.refuse_nested(Some("around")), 7, &["outer", "around"]);
+    }
+
+    #[test]
+    fn a_pipeline_is_named_or_written() {
+        let pipeline = |value: Value| parse(&with("pipeline", value)).map(|conf| conf.pipeline);
+        assert_eq!(pipeline(json!(null)).unwrap(), PipelineRef::Default);
+        assert_eq!(pipeline(json!("p")).unwrap(), PipelineRef::Named("p".to_owned()));
+        let entry = json!({
+            "stage": "s", "config": { "a": 12345678901234567890_u64 }, "when": ["x"], "unless": ["y"],
+            "onError": "skip", "mode": "monitor", "example.org/note": true,
+        });
+        let PipelineRef::Inline(entries) = pipeline(json!([entry, { "stage": "t" }])).unwrap() else {
+            panic!("it is written out")
+        };
+        assert_eq!(entries[0].when, ["x"]);
+        assert_eq!((entries[0].on_error, entries[0].mode), (OnError::Skip, EntryMode::Monitor));
+        assert_eq!(entries[0].config.as_ref().unwrap()["a"].to_string(), "12345678901234567890");
+        assert_eq!((entries[1].on_error, entries[1].mode), (OnError::Fail, EntryMode::Enforce));
+        for bad in [json!(1), json!(""), json!([1]), json!([{}]), json!([{ "stage": "" }])] {
+            refused(pipeline(bad), 7, &["pipeline"]);
+        }
+        refused(
+            pipeline(json!([{ "stage": "s", "onError": "ignore" }])),
+            7,
+            &["pipeline[0].onError", "skip"],
+        );
+        refused(pipeline(json!([{ "stage": "s", "when": "tag" }])), 7, &["pipeline[0].when"]);
+    }
+
+    #[test]
+    fn requests_of_an_attachment_are_checked() {
+        let good = [
+            ("ips", json!(["192.0.2.5", "2001:db8::5/64"])),
+            ("mac", json!("02:00:00:00:00:01")),
+            ("mac", json!("0200.0000.0001")),
+            ("infiniband-guid", json!("c2:11:22:33:44:55:66:77")),
+            ("interface", json!("data0")),
+            (
+                "portMappings",
+                json!([{ "HostPort": 80, "containerPort": 8080, "protocol": "SCTP", "hostIP": "" }]),
+            ),
+            ("bandwidth", json!({ "ingressRate": 1, "ingressBurst": 4294967295_u64, "EgressRate": 0 })),
+            ("default-route", json!([])),
+            ("default-route", json!(["192.0.2.1", "fe80::1"])),
+            ("catena.dev/default-route", json!("none")),
+            ("cni-args", json!({ "a": 1 })),
+        ];
+        for (key, value) in good {
+            selection(key, value.clone()).unwrap_or_else(|error| panic!("{key} {value}: {}", error.msg));
+        }
+        let bad = [
+            ("ips", json!([])),
+            ("ips", json!("192.0.2.5")),
+            ("ips", json!(["192.0.2.256"])),
+            ("ips", json!(["192.0.2.5/33"])),
+            ("mac", json!("02:00:00:00:00")),
+            ("mac", json!("02:00:00:00:00:0g")),
+            ("mac", json!("02:00:00-00:00:01")),
+            ("infiniband-guid", json!("02:00:00:00:00:01")),
+            ("interface", json!("")),
+            ("interface", json!("a/b")),
+            ("interface", json!("sixteen-letters-")),
+            ("portMappings", json!([{ "hostPort": 0, "containerPort": 80 }])),
+            ("portMappings", json!([{ "hostPort": 80 }])),
+            ("portMappings", json!([{ "hostPort": 80, "containerPort": 65536 }])),
+            ("portMappings", json!([{ "hostPort": 80, "containerPort": 80, "protocol": "icmp" }])),
+            ("portMappings", json!([{ "hostPort": 80, "containerPort": 80, "hostIP": "x" }])),
+            ("bandwidth", json!({ "ingressBurst": 1 })),
+            ("bandwidth", json!({ "ingressRate": -1 })),
+            ("default-route", json!("192.0.2.1")),
+            ("default-route", json!(["192.0.2.1/24"])),
+            ("default-route", json!(["0.0.0.0"])),
+            ("default-route", json!(["192.0.2.1", "192.0.2.1"])),
+            ("catena.dev/default-route", json!("all")),
+            ("cni-args", json!([])),
+            ("namespace", json!("ns")),
+        ];
+        for (key, value) in bad {
+            let error = selection(key, value.clone()).err().unwrap_or_else(|| panic!("{key} {value} passed"));
+            assert_eq!(error.code, 7, "{key} {value}: {}", error.msg);
+            assert!(error.msg.contains("delegates[0]"), "{}", error.msg);
+        }
+        let both = json!({
+            "config": { "name": "n", "type": "p" }, "default-route": [], "catena.dev/default-route": "none",
+        });
+        refused(parse(&meta(&json!([both]))), 7, &["use one of the two"]);
+    }
+
+    #[test]
+    fn a_request_that_no_plugin_can_meet_is_refused() {
+        let entry = |capabilities: Value| {
+            json!({ "mac": "02:00:00:00:00:01", "config": { "name": "n", "plugins": [
+                { "type": "p" }, { "type": "q", "capabilities": capabilities } ] } })
+        };
+        assert!(parse(&meta(&json!([entry(json!({ "mac": true }))]))).is_ok());
+        refused(parse(&meta(&json!([entry(json!({ "mac": false }))]))), 7, &["delegates[0]", "mac", "\"n\""]);
+    }
+
+    #[test]
+    fn capability_arguments_of_the_runtime_go_to_the_primary_only() {
+        let spec = selection("mac", json!("02:00:00:00:00:01")).unwrap();
+        let runtime = json!({ "portMappings": [{ "HostPort": 80 }], "mac": "02:00:00:00:00:02" });
+        let args = |primary| Value::Object(spec.capability_args(primary, runtime.as_object().unwrap()));
+        assert_eq!(args(true), json!({ "portMappings": [{ "HostPort": 80 }], "mac": "02:00:00:00:00:01" }));
+        assert_eq!(args(false), json!({ "mac": "02:00:00:00:00:01" }));
+    }
+
+    #[test]
+    fn cni_args_reach_every_plugin_and_win() {
+        let entry = json!({ "cni-args": { "a": 1 }, "config": { "name": "n", "plugins": [
+            { "type": "p" }, { "type": "q", "args": { "cni": { "a": 2, "b": 3 }, "x": 4 } } ] } });
+        let conf = parse(&meta(&json!([entry.clone()]))).unwrap();
+        let Role::Meta(specs) = &conf.role else { panic!("there are delegates") };
+        let plugins = &specs[0].list.plugins;
+        assert_eq!(plugins[0].raw["args"], json!({ "cni": { "a": 1 } }));
+        assert_eq!(plugins[1].raw["args"], json!({ "cni": { "a": 1, "b": 3 }, "x": 4 }));
+        assert_eq!(specs[0].raw, entry, "as it was sent");
+    }
+
+    #[test]
+    fn bad_networks_are_named() {
+        for (entry, part) in [
+            (json!(1), "delegates[0]"),
+            (json!({ "name": "n" }), "neither type"),
+            (json!({ "type": "p" }), "bad network name"),
+            (json!({ "name": "n", "plugins": [] }), "delegates[0]"),
+            (json!({ "config": "{" }), "delegates[0].config"),
+            (json!({ "config": "[]" }), "delegates[0].config"),
+            (json!({ "config": { "name": "n", "type": "a/b" } }), "delegates[0].config"),
+        ] {
+            refused(parse(&meta(&json!([entry]))), 7, &[part]);
+        }
+    }
+
+    #[test]
+    fn logging_is_as_in_multus() {
+        let log = |key: &str, value: Value| parse(&with(key, value)).map(|conf| conf.log);
+        let quiet = LogConf { file: None, level: Level::Panic, to_stderr: false };
+        assert_eq!(log("x", json!(1)).unwrap(), quiet);
+        let file = log("logFile", json!("/var/log/catena.log")).unwrap();
+        assert_eq!((file.file, file.level), (Some(PathBuf::from("/var/log/catena.log")), Level::Verbose));
+        assert_eq!(log("logLevel", json!("DEBUG")).unwrap().level, Level::Debug);
+        refused(log("logLevel", json!("info")), 7, &["logLevel", "verbose"]);
+        refused(log("logFile", json!("here.log")), 7, &["logFile", "absolute"]);
+    }
+
+    #[test]
+    fn the_valid_set_is_known_empty_or_unknown() {
+        let set = |key: &str, value: Value| {
+            let mut request = with(key, value);
+            request["cniVersion"] = json!("1.1.0");
+            Conf::parse(request.to_string().as_bytes(), Command::Gc).map(|conf| conf.valid_attachments)
+        };
+        let one = || ValidSet::Known(vec![("c".to_owned(), "eth0".to_owned())]);
+        let list = || json!([{ "containerID": "c", "ifname": "eth0" }]);
+        assert_eq!(set("x", json!(1)).unwrap(), ValidSet::Unknown);
+        for key in ["cni.dev/valid-attachments", "cni.dev/attachments"] {
+            assert_eq!(set(key, json!(null)).unwrap(), ValidSet::Known(Vec::new()));
+            assert_eq!(set(key, json!([])).unwrap(), ValidSet::Known(Vec::new()));
+            assert_eq!(set(key, list()).unwrap(), one());
+            refused(set(key, json!([{ "containerID": "c" }])), 6, &[key]);
+        }
+        let mut both = with("cni.dev/valid-attachments", list());
+        both["cni.dev/attachments"] = list();
+        both["cniVersion"] = json!("1.1.0");
+        let conf = Conf::parse(both.to_string().as_bytes(), Command::Gc).unwrap();
+        assert_eq!(conf.valid_attachments, one());
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let key = prop_oneof![
+            "[a-z]{0,4}",
+            proptest::sample::select(vec![
+                "name",
+                "type",
+                "plugins",
+                "config",
+                "capabilities",
+                "mac",
+                "ips",
+                "default-route",
+                "stage",
+                "args",
+                "pipeline",
+                "delegates",
+                "interface",
+                "portMappings",
+                "bandwidth",
+                "cni-args",
+                "cniVersion",
+                "ipam",
+            ])
+            .prop_map(str::to_owned),
+        ];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::Bool),
+            any::<i64>().prop_map(Value::from),
+            "[ -~]{0,8}".prop_map(Value::String),
+        ];
+        leaf.prop_recursive(4, 32, 5, move |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
+                proptest::collection::vec((key.clone(), inner), 0..5)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_request_panics(text in ".{0,64}", value in any_json()) {
+            for command in [Command::Add, Command::Del, Command::Check, Command::Gc, Command::Status] {
+                let _ = Conf::parse(text.as_bytes(), command);
+                let _ = Conf::parse(value.to_string().as_bytes(), command);
+                for key in ["delegates", "pipeline", "runtimeConfig", "prevResult", "cni.dev/valid-attachments"] {
+                    let mut request = with(key, value.clone());
+                    request["cniVersion"] = json!("1.1.0");
+                    let _ = Conf::parse(request.to_string().as_bytes(), command);
+                    let entry = with("delegates", json!([value]));
+                    let _ = Conf::parse(entry.to_string().as_bytes(), command);
+                }
+            }
+        }
+    }
 }
