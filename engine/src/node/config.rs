@@ -1,0 +1,382 @@
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::grants::is_plain_absolute;
+use super::object::{Object, Problems};
+use super::{Digest, Grants, ModuleName, NodeError, OwnedDir, Root};
+
+/// `/etc/catena/node.json`: what the node's owner says, which nothing on stdin can change.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeConfig {
+    /// Rules for modules, by name. A module that is named here gets exactly this, whatever install recorded.
+    pub modules: BTreeMap<ModuleName, ModuleRule>,
+    /// How long things may take.
+    pub deadlines: Deadlines,
+    /// Which paths a config on stdin may name.
+    pub paths: Paths,
+    /// What happens to the default routes of secondaries where nobody asks.
+    pub secondary_defaults: SecondaryDefaults,
+}
+
+/// What the node says about one module.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ModuleRule {
+    /// The only module that may run under the name.
+    pub digest: Option<Digest>,
+    /// All that it may do.
+    pub grants: Grants,
+}
+
+/// How long things may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deadlines {
+    /// One delegate.
+    pub delegate: Duration,
+    /// Undoing a failed ADD.
+    pub rollback: Duration,
+    /// The whole call.
+    pub call: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        // The kubelet's own limit is two minutes for a whole sandbox and it retries, so a delegate that needs
+        // a minute is broken; the call leaves room for two of them and the rollback.
+        Self {
+            delegate: Duration::from_secs(60),
+            rollback: Duration::from_secs(60),
+            call: Duration::from_secs(180),
+        }
+    }
+}
+
+/// Which paths a config on stdin may name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paths {
+    /// Folders of delegate binaries.
+    pub bin: Vec<PathBuf>,
+    /// Folders for libcni's cache.
+    pub cache: Vec<PathBuf>,
+    /// Patterns of log files; `*` stands for anything but `/`.
+    pub log: Vec<String>,
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect();
+        Self {
+            bin: paths(&[
+                "/opt/cni/bin",
+                "/usr/lib/cni",
+                "/usr/libexec/cni",
+                "/usr/local/lib/cni",
+                "/var/lib/cni/bin",
+            ]),
+            cache: paths(&["/var/lib/cni/catena", "/var/lib/cni/multus"]),
+            log: vec!["/var/log/*.log".to_owned()],
+        }
+    }
+}
+
+impl Paths {
+    /// Whether stdin may name this folder of binaries.
+    pub fn allows_bin(&self, dir: &Path) -> bool {
+        is_plain_absolute(dir) && self.bin.iter().any(|allowed| allowed == dir)
+    }
+
+    /// Whether stdin may name this folder for the cache.
+    pub fn allows_cache(&self, dir: &Path) -> bool {
+        is_plain_absolute(dir) && self.cache.iter().any(|allowed| allowed == dir)
+    }
+
+    /// Whether stdin may name this log file.
+    pub fn allows_log(&self, file: &Path) -> bool {
+        let Some(text) = file.to_str() else { return false };
+        is_plain_absolute(file)
+            && self.log.iter().any(|pattern| matches_pattern(pattern.as_bytes(), text.as_bytes()))
+    }
+}
+
+/// `*` stands for any number of bytes but `/`.
+fn matches_pattern(pattern: &[u8], text: &[u8]) -> bool {
+    match pattern.split_first() {
+        None => text.is_empty(),
+        Some((b'*', rest)) => (0..=text.len())
+            .take_while(|end| text.get(..*end).is_some_and(|skipped| !skipped.ends_with(b"/")))
+            .any(|end| text.get(end..).is_some_and(|text| matches_pattern(rest, text))),
+        Some((byte, rest)) => {
+            text.split_first().is_some_and(|(first, text)| first == byte && matches_pattern(rest, text))
+        }
+    }
+}
+
+/// What happens to the default routes of secondaries where nobody asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SecondaryDefaults {
+    /// They stay.
+    #[default]
+    Keep,
+    /// They are removed.
+    Filter,
+}
+
+impl SecondaryDefaults {
+    /// The spelling in node.json and in a call's context.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::Filter => "filter",
+        }
+    }
+}
+
+/// A node file larger than this is none.
+const LIMIT: u64 = 1 << 20;
+
+impl NodeConfig {
+    /// Reads `/etc/catena/node.json`; all defaults if there is none.
+    ///
+    /// # Errors
+    /// It cannot be read, others may write to it or its folder, or it says something unknown.
+    pub fn load(root: &Root) -> Result<Self, NodeError> {
+        let path = root.node_file();
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str()))
+        else {
+            return Ok(Self::default());
+        };
+        let Some(dir) = OwnedDir::open(parent)? else { return Ok(Self::default()) };
+        match dir.read(name, LIMIT)? {
+            Some(bytes) => Self::parse(&path, &bytes),
+            None => Ok(Self::default()),
+        }
+    }
+
+    /// Reads the bytes of a node.json; `path` is for messages.
+    ///
+    /// # Errors
+    /// It is not JSON or says something unknown; every problem is named.
+    pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, NodeError> {
+        let json = |cause: String| NodeError::Json { path: path.to_owned(), cause };
+        let value: Value = serde_json::from_slice(bytes).map_err(|error| json(error.to_string()))?;
+        let mut problems = Problems::default();
+        let config = Self::read(&value, &mut problems);
+        problems.finish(path)?;
+        Ok(config)
+    }
+
+    fn read(value: &Value, problems: &mut Problems) -> Self {
+        let mut config = Self::default();
+        let Some(mut object) = Object::new("", value, problems) else { return config };
+        if let Some(modules) = object.get("modules") {
+            config.modules = read_modules(modules, problems);
+        }
+        if let Some(deadlines) = object.get("deadlines") {
+            config.deadlines = Deadlines::read(deadlines, problems);
+        }
+        if let Some(paths) = object.get("paths") {
+            config.paths = Paths::read(paths, problems);
+        }
+        let choice =
+            object.read("secondaryDefaults", "\"keep\" or \"filter\"", problems, |value| {
+                match value.as_str()? {
+                    "keep" => Some(SecondaryDefaults::Keep),
+                    "filter" => Some(SecondaryDefaults::Filter),
+                    _ => None,
+                }
+            });
+        config.secondary_defaults = choice.unwrap_or_default();
+        object.later(&["pipelines", "defaultPipeline", "baseline", "stdinPipelines", "record"], problems);
+        object.end(problems);
+        config
+    }
+}
+
+fn read_modules(value: &Value, problems: &mut Problems) -> BTreeMap<ModuleName, ModuleRule> {
+    let mut modules = BTreeMap::new();
+    let Some(map) = value.as_object() else {
+        problems.value(super::object::wrong("modules", "an object of modules by name", value));
+        return modules;
+    };
+    for (name, rule) in map {
+        let at = format!("modules.{name}");
+        let Some(name) = ModuleName::parse(name) else {
+            problems.value(format!("{at}: a module's name is 1 to 64 of a-z, 0-9, '.', '_', '-'"));
+            continue;
+        };
+        let Some(mut object) = Object::new(&at, rule, problems) else { continue };
+        let digest =
+            object.read("digest", "sha256: and 64 lower-case hexadecimal digits", problems, |value| {
+                Digest::parse(value.as_str()?)
+            });
+        let grants =
+            object.get("grants").map(|grants| Grants::read(&format!("{at}.grants"), grants, problems));
+        object.later(&["limits", "allowSkip", "config"], problems);
+        object.end(problems);
+        modules.insert(name, ModuleRule { digest, grants: grants.unwrap_or_default() });
+    }
+    modules
+}
+
+impl Deadlines {
+    fn read(value: &Value, problems: &mut Problems) -> Self {
+        let mut deadlines = Self::default();
+        let Some(mut object) = Object::new("deadlines", value, problems) else { return deadlines };
+        for (key, slot) in [
+            ("delegateSeconds", &mut deadlines.delegate),
+            ("rollbackSeconds", &mut deadlines.rollback),
+            ("callSeconds", &mut deadlines.call),
+        ] {
+            let seconds = object.read(key, "a number of seconds from 1 to 3600", problems, |value| {
+                value.as_u64().filter(|seconds| (1..=3600).contains(seconds))
+            });
+            if let Some(seconds) = seconds {
+                *slot = Duration::from_secs(seconds);
+            }
+        }
+        object.end(problems);
+        deadlines
+    }
+}
+
+impl Paths {
+    fn read(value: &Value, problems: &mut Problems) -> Self {
+        let mut paths = Self::default();
+        let Some(mut object) = Object::new("paths", value, problems) else { return paths };
+        for (key, slot) in [("bin", &mut paths.bin), ("cache", &mut paths.cache)] {
+            let dirs = object.read(key, "an array of absolute paths without . and ..", problems, |value| {
+                let dir =
+                    |item: &Value| item.as_str().map(PathBuf::from).filter(|path| is_plain_absolute(path));
+                value.as_array()?.iter().map(dir).collect::<Option<Vec<_>>>()
+            });
+            if let Some(dirs) = dirs {
+                *slot = dirs;
+            }
+        }
+        let log = object.read(
+            "log",
+            "an array of absolute paths, where * stands for anything but /",
+            problems,
+            |value| {
+                let pattern = |item: &Value| {
+                    item.as_str().filter(|text| is_plain_absolute(Path::new(text))).map(str::to_owned)
+                };
+                value.as_array()?.iter().map(pattern).collect::<Option<Vec<_>>>()
+            },
+        );
+        if let Some(log) = log {
+            paths.log = log;
+        }
+        object.end(problems);
+        paths
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(value: Value) -> Result<NodeConfig, NodeError> {
+        NodeConfig::parse(Path::new("/etc/catena/node.json"), value.to_string().as_bytes())
+    }
+
+    #[test]
+    fn absent_is_defaults() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = Root::from_value(Some(temp.path().as_os_str()));
+        assert_eq!(NodeConfig::load(&root).unwrap(), NodeConfig::default());
+        std::fs::create_dir_all(temp.path().join("etc/catena")).unwrap();
+        assert_eq!(NodeConfig::load(&root).unwrap(), NodeConfig::default());
+        std::fs::write(root.node_file(), r#"{"secondaryDefaults": "filter"}"#).unwrap();
+        assert_eq!(NodeConfig::load(&root).unwrap().secondary_defaults, SecondaryDefaults::Filter);
+    }
+
+    #[test]
+    fn everything_that_is_supported() {
+        let digest = format!("sha256:{}", "0".repeat(64));
+        let config = parse(json!({
+            "modules": {"gw": {"digest": digest, "grants": {"links": true}}},
+            "deadlines": {"delegateSeconds": 5, "callSeconds": 20},
+            "paths": {"bin": ["/a"], "log": ["/x/*"]},
+            "secondaryDefaults": "keep"
+        }))
+        .unwrap();
+        let rule = config.modules.get(&ModuleName::parse("gw").unwrap()).unwrap();
+        assert_eq!(rule.digest.as_ref().unwrap().as_str(), digest);
+        assert!(rule.grants.links);
+        assert_eq!(config.deadlines.delegate, Duration::from_secs(5));
+        assert_eq!(config.deadlines.rollback, Duration::from_secs(60));
+        assert_eq!(config.paths.bin, [PathBuf::from("/a")]);
+        assert_eq!(config.paths.cache, Paths::default().cache);
+    }
+
+    #[test]
+    fn every_problem_names_its_key() {
+        let error = parse(json!({
+            "modules": {"gw": {"digest": "abc", "limits": {}, "grant": {}}, "B": {}},
+            "deadlines": {"delegateSeconds": 0}, "paths": {"bin": ["../x"]}, "secondaryDefaults": "drop",
+            "pipelines": {}, "record": {"maxBytes": 1}, "speed": 1
+        }))
+        .unwrap_err();
+        let text = error.to_string();
+        for key in [
+            "/etc/catena/node.json",
+            "modules.gw.digest",
+            "modules.gw.limits",
+            "unknown key modules.gw.grant",
+            "modules.B",
+            "deadlines.delegateSeconds",
+            "paths.bin",
+            "secondaryDefaults",
+            "pipelines = {} is not supported yet",
+            "record",
+            "unknown key speed = 1",
+        ] {
+            assert!(text.contains(key), "{key} in {text}");
+        }
+        assert_eq!(error.code(), 2);
+        assert_eq!(parse(json!({"deadlines": 1})).unwrap_err().code(), 7);
+        assert_eq!(NodeConfig::parse(Path::new("x"), b"{").unwrap_err().code(), 6);
+        assert_eq!(parse(json!([])).unwrap_err().code(), 7);
+    }
+
+    #[test]
+    fn paths_of_stdin() {
+        let paths = Paths::default();
+        assert!(paths.allows_bin(Path::new("/opt/cni/bin")) && paths.allows_bin(Path::new("/opt/cni/bin/")));
+        assert!(
+            !paths.allows_bin(Path::new("/tmp")) && !paths.allows_bin(Path::new("/opt/cni/bin/../../../tmp"))
+        );
+        assert!(
+            paths.allows_cache(Path::new("/var/lib/cni/catena"))
+                && !paths.allows_cache(Path::new("/var/lib/cni/results"))
+        );
+        assert!(paths.allows_log(Path::new("/var/log/multus.log")));
+        for bad in
+            ["/var/log/a/b.log", "/var/log/../../etc/x.log", "/var/log/x", "var/log/x.log", "/etc/passwd"]
+        {
+            assert!(!paths.allows_log(Path::new(bad)), "{bad}");
+        }
+    }
+
+    #[test]
+    fn patterns() {
+        for (pattern, text, matches) in [
+            ("*", "", true),
+            ("*", "a", true),
+            ("*", "a/b", false),
+            ("a*c", "abbc", true),
+            ("a*c", "ab/c", false),
+            ("/x/*/y", "/x/1/y", true),
+            ("**", "ab", true),
+            ("a", "b", false),
+            ("*.log", ".log", true),
+        ] {
+            assert_eq!(matches_pattern(pattern.as_bytes(), text.as_bytes()), matches, "{pattern} {text}");
+        }
+    }
+}

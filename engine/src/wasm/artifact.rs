@@ -1,0 +1,60 @@
+//! Compiled modules. wasmtime checks that an artifact fits the engine, but not its code: whoever can write one
+//! is root here. So it is either part of the executable, or a file that only `catenactl install` wrote.
+
+#![allow(unsafe_code, reason = "artifacts are native code")]
+
+use std::os::fd::AsRawFd as _;
+use std::path::PathBuf;
+use std::ptr::NonNull;
+
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use super::builtin::Builtin;
+use super::error::ModuleError;
+use crate::node::{Digest, Installed, OwnedDir};
+
+/// Runs a built-in artifact in place, inside the executable.
+pub(super) fn builtin(engine: &Engine, builtin: &Builtin) -> Result<Component, ModuleError> {
+    // SAFETY: the bytes are what the build script compiled with this very configuration; they live as long as
+    // the process and nothing writes to them.
+    let component = unsafe { Component::deserialize_raw(engine, NonNull::from(builtin.artifact)) };
+    component.map_err(|error| ModuleError::Artifact {
+        name: builtin.name.to_owned(),
+        digest: builtin.digest.to_owned(),
+        cause: format!("its artifact is not for this engine: {error:#}"),
+    })
+}
+
+/// Maps an installed artifact.
+///
+/// # Errors
+/// The file is missing, another user's, writable by others, not the one of record, or for another engine.
+pub(super) fn installed(
+    engine: &Engine,
+    dir: &OwnedDir,
+    name: &str,
+    installed: &Installed,
+) -> Result<Component, ModuleError> {
+    let file_name = installed.artifact_file();
+    let fail = |cause: String| ModuleError::Artifact {
+        name: name.to_owned(),
+        digest: installed.digest.to_string(),
+        cause: format!("its artifact {} {cause}", dir.path().join(&file_name).display()),
+    };
+    let Some((mut file, size)) = dir.file(&file_name)? else { return Err(fail("is not there".into())) };
+    if size != installed.artifact.size {
+        return Err(fail(format!("has {size} bytes, not the {} of record", installed.artifact.size)));
+    }
+    let digest = Digest::of_file(&mut file).map_err(|error| fail(format!("cannot be read: {error}")))?;
+    if digest != installed.artifact.digest {
+        return Err(fail(format!("has digest {digest}, not {} of record", installed.artifact.digest)));
+    }
+    // The checked file itself, whatever its name leads to by now.
+    let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    // SAFETY: only the effective user can write to the file and its folder, and its digest is the one that
+    // `catenactl install` recorded after compiling it. Files there are replaced, never rewritten, so the mapping
+    // does not change.
+    let component = unsafe { Component::deserialize_file(engine, &path) };
+    component.map_err(|error| fail(format!("is not for this engine: {error:#}")))
+}

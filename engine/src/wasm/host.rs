@@ -1,0 +1,178 @@
+use std::fmt;
+use std::sync::Arc;
+
+use super::limits::{self, Exceeded, Meter};
+use super::text::plain;
+use super::wasi::Wasi;
+use crate::node::Grants;
+use crate::routes::error::{ErrorKind, RouteError};
+use crate::routes::journal::Journal;
+use crate::routes::kernel::{Kernel, Scope, Undo};
+use crate::routes::netns::Netns;
+
+/// What a run may touch, and what it leaves behind. It is moved into the store and comes back in every case.
+pub struct Host {
+    /// The sandbox's namespace; none where there is none, and then every call of `routes` and `links` fails.
+    pub netns: Option<Arc<Netns>>,
+    /// The connection to its kernel; opened on first use.
+    pub kernel: Option<Kernel>,
+    /// The attachment's links, and the tables that its config names (none named: those of the grant).
+    pub scope: Scope,
+    /// What was really changed.
+    pub journal: Journal,
+    /// On check and del: route changes are refused.
+    pub read_only: bool,
+    /// Calls that did not succeed, in order.
+    pub failed_calls: Vec<FailedCall>,
+    /// What it logged, cut to the limits.
+    pub logs: Vec<LogLine>,
+    /// How many lines were not kept.
+    pub dropped_lines: u32,
+    /// Seeds the random numbers of a module that has no grant for real ones.
+    pub container_id: String,
+}
+
+impl Host {
+    /// A host without a namespace; set `netns` to give it one.
+    pub fn new(container_id: &str, scope: Scope, read_only: bool) -> Self {
+        Self {
+            netns: None,
+            kernel: None,
+            scope,
+            journal: Journal::default(),
+            read_only,
+            failed_calls: Vec::new(),
+            logs: Vec::new(),
+            dropped_lines: 0,
+            container_id: container_id.to_owned(),
+        }
+    }
+
+    /// The namespace's kernel.
+    pub(super) fn kernel(&mut self, operation: &'static str) -> Result<&mut Kernel, RouteError> {
+        if self.kernel.is_none() {
+            let Some(netns) = &self.netns else {
+                return Err(RouteError::new(ErrorKind::Namespace, operation, "no namespace")
+                    .reason("this call has no network namespace"));
+            };
+            self.kernel = Some(Kernel::open(netns)?);
+        }
+        self.kernel.as_mut().ok_or_else(|| RouteError::new(ErrorKind::Namespace, operation, "no namespace"))
+    }
+
+    /// The namespace's path, for messages.
+    pub(super) fn netns_path(&self) -> String {
+        self.netns
+            .as_ref()
+            .map_or_else(|| "no namespace".to_owned(), |netns| netns.path().display().to_string())
+    }
+
+    /// Keeps a log line if there is room.
+    pub(super) fn log(&mut self, level: Level, text: &str) {
+        if self.logs.len() < limits::LOG_LINES {
+            self.logs.push(LogLine { level, text: plain(text, limits::LOG_LINE) });
+        } else {
+            self.dropped_lines += 1;
+        }
+    }
+
+    /// The last error that was logged: a panic's message, if there was one.
+    pub(super) fn last_error(&self) -> Option<&str> {
+        self.logs.iter().rev().find(|line| line.level == Level::Error).map(|line| line.text.as_str())
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host")
+            .field("scope", &self.scope)
+            .field("read_only", &self.read_only)
+            .field("failed_calls", &self.failed_calls)
+            .field("logs", &self.logs)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A call of a capability that did not succeed.
+#[derive(Debug, Clone)]
+pub struct FailedCall {
+    /// Its number in the run, from 1.
+    pub call: u32,
+    /// All errors, in order.
+    pub errors: Vec<RouteError>,
+    /// Whether everything is as it was.
+    pub undo: Undo,
+}
+
+/// A line of a stage's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogLine {
+    /// How much it matters.
+    pub level: Level,
+    /// The line, control characters escaped.
+    pub text: String,
+}
+
+/// How much a log line matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// For the author.
+    Debug,
+    /// For the record.
+    Info,
+    /// For attention.
+    Warn,
+    /// For action.
+    Error,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        })
+    }
+}
+
+/// A store's data.
+pub(super) struct State {
+    pub(super) host: Host,
+    pub(super) name: Arc<str>,
+    pub(super) grants: Arc<Grants>,
+    pub(super) meter: Meter,
+    pub(super) wasi: Option<Wasi>,
+    calls: u32,
+    log_calls: u32,
+}
+
+impl State {
+    pub(super) fn new(host: Host, name: Arc<str>, grants: Arc<Grants>, wasi: Option<Wasi>) -> Self {
+        Self { host, name, grants, meter: Meter::default(), wasi, calls: 0, log_calls: 0 }
+    }
+
+    /// Numbers a call of `routes` or `links`, from 1.
+    pub(super) fn begin(&mut self) -> Result<u32, Exceeded> {
+        if self.calls >= limits::HOST_CALLS {
+            return Err(Exceeded { what: "host calls", most: u64::from(limits::HOST_CALLS) });
+        }
+        self.calls += 1;
+        Ok(self.calls)
+    }
+
+    /// Counts a call of `log`.
+    pub(super) fn begin_log(&mut self) -> Result<(), Exceeded> {
+        if self.log_calls >= limits::LOG_CALLS {
+            return Err(Exceeded { what: "calls of log", most: u64::from(limits::LOG_CALLS) });
+        }
+        self.log_calls += 1;
+        Ok(())
+    }
+
+    /// Records a failed call.
+    pub(super) fn failed(&mut self, call: u32, errors: Vec<RouteError>, undo: Undo) {
+        self.host.failed_calls.push(FailedCall { call, errors, undo });
+    }
+}

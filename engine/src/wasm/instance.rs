@@ -1,0 +1,231 @@
+//! One run: an export of a module, called in a store of its own.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use wasmtime::component::Instance;
+use wasmtime::{Store, Trap, WasmBacktrace};
+
+use super::bindings::catena::stage::types;
+use super::bindings::exports::catena::stage::{admit, stage};
+use super::call::{Call, Command, Document, Export, Mode, Outcome, Usage, Verdict};
+use super::error::StageError;
+use super::grants::{check_outcome, check_rewrite, check_tolerations};
+use super::host::{Host, State};
+use super::limits::{self, Exceeded};
+use super::module::Module;
+use super::text::plain;
+use super::wasi::Wasi;
+
+/// The answer, the host as the run left it, and what the run has cost.
+type Answer<T> = (Result<T, StageError>, Host, Usage);
+
+impl Module {
+    /// Asks who owns the default routes; the answer is the intents as JSON text.
+    pub fn arrange(&self, call: &Call, attachments: &str, host: Host) -> Answer<String> {
+        let Some(indices) = &self.exports.arrange else { return missing(Export::Arrange, host) };
+        let (answer, host, usage) = self.call(host, |store, instance| {
+            indices.load(&mut *store, instance)?.call_arrange(store, &call.into(), attachments)
+        });
+        let answer = answer.and_then(|text| {
+            if text.len() > limits::RESULT {
+                return Err(Exceeded::new("bytes of an answer", limits::RESULT).into());
+            }
+            Ok(text)
+        });
+        (answer, host, usage)
+    }
+
+    /// Asks whether an attachment may be.
+    pub fn admit(&self, call: &Call, config: &str, host: Host) -> Answer<Verdict> {
+        let Some(indices) = &self.exports.admit else { return missing(Export::Admit, host) };
+        let (answer, host, usage) = self.call(host, |store, instance| {
+            indices.load(&mut *store, instance)?.call_admit(store, &call.into(), config)
+        });
+        let answer = answer.and_then(|verdict| match verdict {
+            admit::Verdict::Allow => Ok(Verdict::Allow),
+            admit::Verdict::Rewrite(text) => check_rewrite(config, &text, &self.grants).map(Verdict::Rewrite),
+        });
+        (answer, host, usage)
+    }
+
+    /// Works on a result. On check and del the outcome has neither result nor publications.
+    pub fn run(&self, call: &Call, document: &Document, host: Host) -> Answer<Outcome> {
+        let Some(indices) = &self.exports.stage else { return missing(Export::Stage, host) };
+        let given = types::Document { format: document.format.clone(), text: document.text.clone() };
+        let (answer, host, usage) = self.call(host, |store, instance| {
+            indices.load(&mut *store, instance)?.call_run(store, &call.into(), &given)
+        });
+        let answer = answer.and_then(|answered| {
+            let mut outcome = Outcome::from(answered);
+            if call.command != Command::Add {
+                outcome.result = None;
+                outcome.publications.clear();
+            }
+            check_outcome(document, &outcome, &self.grants)?;
+            check_tolerations(&outcome.tolerated, &host.failed_calls)?;
+            Ok(outcome)
+        });
+        (answer, host, usage)
+    }
+
+    /// Judges a config: the problems by JSON pointer.
+    pub fn validate(&self, config: &str, host: Host) -> Answer<Vec<(String, String)>> {
+        let Some(indices) = &self.exports.settings else { return missing(Export::Settings, host) };
+        let (answer, host, usage) = self.call(host, |store, instance| {
+            let judged = indices.load(&mut *store, instance)?.call_validate(store, config)?;
+            let text = |text: String| plain(&text, limits::MESSAGE);
+            let problems = judged.err().unwrap_or_default();
+            Ok(Ok(problems.into_iter().map(|problem| (text(problem.path), text(problem.message))).collect()))
+        });
+        (answer, host, usage)
+    }
+
+    /// Instantiates, calls, and takes everything back out of the store.
+    fn call<T>(
+        &self,
+        mut host: Host,
+        call: impl FnOnce(&mut Store<State>, &Instance) -> wasmtime::Result<Result<T, types::Error>>,
+    ) -> Answer<T> {
+        let start = Instant::now();
+        let wasi = if self.wasi {
+            match Wasi::new(&self.grants, &host.container_id) {
+                Ok(wasi) => Some(wasi),
+                Err(message) => {
+                    let usage = Usage { duration: start.elapsed(), ..Usage::default() };
+                    return (Err(StageError::Trap { message, backtrace: Vec::new() }), host, usage);
+                }
+            }
+        } else {
+            None
+        };
+        let runtime = wasi.as_ref().map(Wasi::runtime);
+        // What earlier runs left is not this run's.
+        host.failed_calls.clear();
+        let state = State::new(host, Arc::clone(&self.name), Arc::clone(&self.grants), wasi);
+        let mut store = limits::store(self.pre.engine(), state);
+        let answer = {
+            let _entered = runtime.as_ref().map(tokio::runtime::Handle::enter);
+            self.pre.instantiate(&mut store).and_then(|instance| call(&mut store, &instance))
+        };
+        let fuel = limits::FUEL.saturating_sub(store.get_fuel().unwrap_or_default());
+        let mut state = store.into_data();
+        for (level, line) in state.wasi.as_ref().map(Wasi::lines).unwrap_or_default() {
+            state.host.log(level, &line);
+        }
+        let usage = Usage { fuel, duration: start.elapsed(), memory: state.meter.peak };
+        let answer = match answer {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(said(error)),
+            Err(error) => Err(classify(&error, state.host.last_error())),
+        };
+        (answer, state.host, usage)
+    }
+}
+
+fn missing<T>(export: Export, host: Host) -> Answer<T> {
+    (Err(StageError::NoExport(export.as_str())), host, Usage::default())
+}
+
+/// What the stage itself said.
+fn said(error: types::Error) -> StageError {
+    let text = |text: String| plain(&text, limits::MESSAGE);
+    match error {
+        types::Error::InvalidConfig(reason) => StageError::InvalidConfig(text(reason)),
+        types::Error::InvalidResult(reason) => StageError::InvalidResult(text(reason)),
+        types::Error::Denied(reason) => StageError::Denied(text(reason)),
+        types::Error::TryLater(reason) => StageError::TryLater(text(reason)),
+        types::Error::Failed(failure) => StageError::Failed {
+            // Lower codes are the host's, the specification's and libcni's.
+            code: failure.code.max(200),
+            message: text(failure.message),
+            details: failure.details.map(text),
+        },
+    }
+}
+
+/// Why a run ended without an answer. `last_words` is what the module logged last as an error: a panic's
+/// message, since a panic ends as a bare trap.
+fn classify(error: &wasmtime::Error, last_words: Option<&str>) -> StageError {
+    let backtrace = backtrace(error);
+    if let Some(exceeded) = error.downcast_ref::<Exceeded>() {
+        return (*exceeded).into();
+    }
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::OutOfFuel) => return StageError::Fuel { backtrace },
+        Some(Trap::StackOverflow) => return Exceeded::new("bytes of stack", limits::STACK).into(),
+        _ => {}
+    }
+    let root = error.root_cause().to_string();
+    // wasmtime has no types for these two.
+    if root.starts_with("resource limit exceeded") {
+        let (what, most) = match root.as_str() {
+            text if text.contains("instance") => ("instances", limits::INSTANCES),
+            text if text.contains("memory") => ("memories", limits::MEMORIES),
+            _ => ("tables", limits::TABLES),
+        };
+        return Exceeded::new(what, most).into();
+    }
+    if root.contains("fuel allocated for hostcalls has been exhausted") {
+        return Exceeded::new("bytes in one call", limits::TRANSFER).into();
+    }
+    let message = match error.downcast_ref::<wasmtime_wasi::I32Exit>() {
+        Some(exit) => format!("it exited with status {}", exit.0),
+        None => root,
+    };
+    let message = match last_words {
+        Some(words) => format!("{message}; it had logged: {words}"),
+        None => message,
+    };
+    StageError::Trap { message: plain(&message, limits::MESSAGE), backtrace }
+}
+
+/// Frames that are shown.
+const FRAMES: usize = 8;
+
+fn backtrace(error: &wasmtime::Error) -> Vec<String> {
+    let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return Vec::new() };
+    let name = |frame: &wasmtime::FrameInfo| match frame.func_name() {
+        Some(name) => plain(name, 200),
+        None => format!("function {}", frame.func_index()),
+    };
+    backtrace.frames().iter().take(FRAMES).map(name).collect()
+}
+
+impl From<&Call> for types::Call {
+    fn from(call: &Call) -> Self {
+        Self {
+            command: match call.command {
+                Command::Add => types::Command::Add,
+                Command::Check => types::Command::Check,
+                Command::Del => types::Command::Del,
+            },
+            mode: match call.mode {
+                Mode::Meta => types::Mode::Meta,
+                Mode::Chained => types::Mode::Chained,
+            },
+            container_id: call.container_id.clone(),
+            network: call.network.clone(),
+            ifname: call.ifname.clone(),
+            position: call.position,
+            config: call.config.clone(),
+            context: call.context.clone(),
+        }
+    }
+}
+
+impl From<stage::Outcome> for Outcome {
+    fn from(outcome: stage::Outcome) -> Self {
+        let text = |text: String| plain(&text, limits::MESSAGE);
+        Self {
+            result: outcome.result.map(|document| Document { format: document.format, text: document.text }),
+            tags: outcome.tags,
+            publications: outcome
+                .publications
+                .into_iter()
+                .map(|document| (document.key, document.value))
+                .collect(),
+            tolerated: outcome.tolerated.into_iter().map(|one| (one.call, text(one.reason))).collect(),
+        }
+    }
+}

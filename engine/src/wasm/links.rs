@@ -1,0 +1,47 @@
+//! The capability `links`: reading only.
+
+use super::bindings::catena::stage::links as wit;
+use super::host::State;
+use crate::routes::error::RouteError;
+use crate::routes::kernel::Undo;
+use crate::routes::link::Link;
+
+impl From<Link> for wit::Link {
+    fn from(link: Link) -> Self {
+        Self {
+            name: link.name,
+            alternative_names: link.alt_names,
+            mac: link.mac,
+            mtu: link.mtu,
+            up: link.up,
+            carrier: link.carrier,
+            kind: link.kind,
+        }
+    }
+}
+
+impl State {
+    /// A link error carries no call number, so no stage can tolerate it: not knowing is never the same as
+    /// knowing that there is none.
+    fn link_failed(&mut self, call: u32, error: RouteError) -> wit::LinkError {
+        let text = error.to_string();
+        self.failed(call, vec![error], Undo::default());
+        wit::LinkError::Failed(text)
+    }
+}
+
+impl wit::Host for State {
+    fn find(&mut self, name: String) -> wasmtime::Result<Result<Option<wit::Link>, wit::LinkError>> {
+        let call = self.begin()?;
+        let found = self.host.kernel("links").and_then(|kernel| kernel.find_link(&name));
+        Ok(found.map(|link| link.map(Into::into)).map_err(|error| self.link_failed(call, error)))
+    }
+
+    fn all(&mut self) -> wasmtime::Result<Result<Vec<wit::Link>, wit::LinkError>> {
+        let call = self.begin()?;
+        let links = self.host.kernel("links").and_then(|kernel| kernel.links());
+        Ok(links
+            .map(|links| links.into_iter().map(Into::into).collect())
+            .map_err(|error| self.link_failed(call, error)))
+    }
+}

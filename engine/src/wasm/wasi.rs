@@ -1,0 +1,170 @@
+//! WASI 0.2, for modules that import it: a world in which nothing is there and no time passes, unless the node
+//! grants folders, a clock or random numbers. A stage can never wait.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sha2::{Digest as _, Sha256};
+use wasmtime::component::{Linker, Resource, ResourceTable};
+use wasmtime_wasi::clocks::WasiClocksView as _;
+use wasmtime_wasi::p2::bindings::clocks::monotonic_clock::Host as _;
+use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
+use wasmtime_wasi::p2::{self, DynPollable};
+use wasmtime_wasi::random::Deterministic;
+use wasmtime_wasi::{FsPerms, HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
+
+use super::host::{Level, State};
+use super::limits;
+use crate::node::{DirAccess, Grants};
+
+/// A run's WASI state.
+pub(super) struct Wasi {
+    ctx: WasiCtx,
+    table: ResourceTable,
+    output: [(Level, MemoryOutputPipe); 2],
+    runtime: tokio::runtime::Runtime,
+}
+
+/// Time stands still at the call's start.
+struct Frozen(Duration);
+
+impl HostWallClock for Frozen {
+    fn resolution(&self) -> Duration {
+        Duration::from_nanos(1)
+    }
+
+    fn now(&self) -> Duration {
+        self.0
+    }
+}
+
+impl HostMonotonicClock for Frozen {
+    fn resolution(&self) -> u64 {
+        1
+    }
+
+    fn now(&self) -> u64 {
+        0
+    }
+}
+
+/// Bytes that look random and are the same for the same container.
+fn seeded(container_id: &str, purpose: &str, length: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(length + 32);
+    for counter in 0u64.. {
+        if bytes.len() >= length {
+            break;
+        }
+        let mut hash = Sha256::new();
+        for part in [purpose.as_bytes(), &[0], container_id.as_bytes(), &[0], &counter.to_le_bytes()] {
+            hash.update(part);
+        }
+        bytes.extend_from_slice(&hash.finalize());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// What a module without real random numbers gets before they repeat.
+const SEEDED: usize = 4096;
+
+impl Wasi {
+    /// # Errors
+    /// A granted folder cannot be opened, or there is no memory.
+    pub(super) fn new(grants: &Grants, container_id: &str) -> Result<Self, String> {
+        let pipe = || MemoryOutputPipe::new(limits::OUTPUT);
+        let output = [(Level::Info, pipe()), (Level::Warn, pipe())];
+        let mut builder = WasiCtx::builder();
+        builder.stdout(output[0].1.clone()).stderr(output[1].1.clone());
+        builder.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
+        // No thread for file operations.
+        builder.allow_blocking_current_thread(true);
+        builder.max_random_size(limits::RANDOM);
+        if !grants.clock {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            builder.wall_clock(Frozen(now)).monotonic_clock(Frozen(now));
+        }
+        if !grants.random {
+            let random = |purpose| Deterministic::new(seeded(container_id, purpose, SEEDED));
+            builder.secure_random(random("secure")).insecure_random(random("insecure"));
+            let mut seed = [0; 16];
+            seed.copy_from_slice(&seeded(container_id, "seed", 16));
+            builder.insecure_random_seed(u128::from_le_bytes(seed));
+        }
+        for (path, access) in &grants.dirs {
+            let perms = match access {
+                DirAccess::Read => FsPerms::ReadOnly,
+                DirAccess::Write => FsPerms::ReadWrite,
+            };
+            let guest = path.display().to_string();
+            builder.preopened_dir(path, guest, perms).map_err(|error| {
+                format!("the granted folder {} cannot be opened: {error:#}", path.display())
+            })?;
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .map_err(|error| format!("WASI cannot be set up: {error}"))?;
+        Ok(Self { ctx: builder.build(), table: ResourceTable::new(), output, runtime })
+    }
+
+    /// The runtime that WASI's functions look for; without one they make a thread for each core.
+    pub(super) fn runtime(&self) -> tokio::runtime::Handle {
+        self.runtime.handle().clone()
+    }
+
+    /// What was written to standard output and error, line by line.
+    pub(super) fn lines(&self) -> Vec<(Level, String)> {
+        let mut lines = Vec::new();
+        for (level, pipe) in &self.output {
+            let bytes = pipe.contents();
+            lines.extend(String::from_utf8_lossy(&bytes).lines().map(|line| (*level, line.to_owned())));
+        }
+        lines
+    }
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        // The linker has WASI only for modules that import it, and those have a state.
+        let wasi = self
+            .wasi
+            .as_mut()
+            .unwrap_or_else(|| unreachable!("WASI is linked for a module without its state"));
+        WasiCtxView { ctx: &mut wasi.ctx, table: &mut wasi.table }
+    }
+}
+
+/// Links WASI 0.2. Sockets are linked too, but a module that imports them is refused before.
+pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    p2::add_to_linker_sync(linker)?;
+    // Who waits for a moment is told at once that it has come: a call must not hang on a sleeping stage.
+    linker.allow_shadowing(true);
+    let mut clock = linker.instance("wasi:clocks/monotonic-clock@0.2.12")?;
+    for function in ["subscribe-instant", "subscribe-duration"] {
+        clock.func_wrap(function, |mut store: wasmtime::StoreContextMut<'_, State>, (_,): (u64,)| {
+            let pollable: Resource<DynPollable> = store.data_mut().clocks().subscribe_duration(0)?;
+            Ok((pollable,))
+        })?;
+    }
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_differ_by_container_and_purpose() {
+        let one = seeded("a", "secure", 100);
+        assert_eq!(one, seeded("a", "secure", 100));
+        assert_ne!(one, seeded("b", "secure", 100));
+        assert_ne!(one, seeded("a", "seed", 100));
+        assert_eq!(one.len(), 100);
+    }
+
+    #[test]
+    fn a_granted_folder_must_be_there() {
+        let grants = Grants::parse("", &serde_json::json!({"dirs": {"/nowhere/at/all": "ro"}})).unwrap();
+        assert!(Wasi::new(&grants, "x").err().unwrap().contains("/nowhere/at/all"));
+    }
+}
