@@ -2,6 +2,7 @@
 //!
 //! Other programs read and write these files. Unlike libcni we write them by rename.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -75,11 +76,8 @@ pub fn store(
     }
     put("result", result.clone());
     let path = path(folder, network, at.container_id, at.ifname);
-    atomic::write(&path, Value::Object(entry).to_string().as_bytes()).map_err(|cause| CacheError::Io {
-        path,
-        operation: "written",
-        cause,
-    })
+    atomic::write(&path, &temporary(&path), Value::Object(entry).to_string().as_bytes())
+        .map_err(|cause| CacheError::Io { path, operation: "written", cause })
 }
 
 /// The cached result, in the version in which it was stored; `None` if there is no file.
@@ -129,15 +127,25 @@ pub fn load(
     Ok(Some(Value::Object(result)))
 }
 
-/// Removes the file; that it is not there is no error.
+/// Removes the file and what a killed [`store`] left; that neither is there is no error.
 pub fn remove(folder: &Path, network: &str, container_id: &str, ifname: &str) -> Result<(), CacheError> {
     let path = path(folder, network, container_id, ifname);
-    match fs::remove_file(&path) {
-        Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
-            Err(CacheError::Io { path, operation: "removed", cause })
+    for path in [temporary(&path), path] {
+        match fs::remove_file(&path) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+                return Err(CacheError::Io { path, operation: "removed", cause });
+            }
+            _ => {}
         }
-        _ => Ok(()),
     }
+    Ok(())
+}
+
+/// One name per attachment, so that [`remove`] finds it; whoever writes holds the attachment's lock.
+fn temporary(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    path.with_file_name(name)
 }
 
 /// RFC 4648, section 4, as Go marshals a byte slice.
@@ -161,7 +169,29 @@ fn base64(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::base64;
+    use super::*;
+
+    #[test]
+    fn remove_takes_what_a_killed_store_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let capability_args = Map::new();
+        let at = Attachment {
+            container_id: "c",
+            ifname: "eth0",
+            netns: None,
+            args: "",
+            capability_args: &capability_args,
+        };
+        store(folder.path(), "n", b"{}", &at, &json!({ "cniVersion": "1.0.0" })).unwrap();
+        let results = folder.path().join("results");
+        fs::write(results.join(".n-c-eth0"), "{").unwrap();
+        let result = load(folder.path(), "n", "c", "eth0").unwrap().unwrap();
+        assert_eq!(result, json!({ "cniVersion": "1.0.0" }));
+        remove(folder.path(), "n", "c", "eth0").unwrap();
+        assert_eq!(fs::read_dir(results).unwrap().count(), 0);
+        assert!(load(folder.path(), "n", "c", "eth0").unwrap().is_none());
+        remove(folder.path(), "n", "c", "eth0").unwrap();
+    }
 
     #[test]
     fn base64_pads_as_the_rfc_shows() {

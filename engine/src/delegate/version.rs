@@ -57,8 +57,9 @@ impl Versions {
         let known = self.loaded(&mut guard);
         known.insert(plugin.to_owned(), answer);
         if let Ok(text) = serde_json::to_vec(known) {
+            let temporary = self.file.with_extension(format!("json.{}", std::process::id()));
             // See the type's documentation.
-            let _ = atomic::write(&self.file, &text);
+            let _ = atomic::write(&self.file, &temporary, &text);
         }
     }
 
