@@ -90,7 +90,6 @@ impl Chain {
         prev: Option<&Value>,
         before_stdin: BeforeStdin<'_>,
     ) -> Vec<DelegateError> {
-        let prev = prev.filter(|_| self.speaks(SpecVersion::V0_4_0));
         let mut errors = Vec::new();
         for plugin in self.list.plugins.iter().rev() {
             let extra = Extra::Previous(prev);
@@ -233,6 +232,8 @@ impl Chain {
         }
         match extra {
             Extra::Nothing | Extra::Previous(None) => {}
+            // As in libcni, DEL has had a prevResult since there is CHECK.
+            Extra::Previous(_) if command == Command::Del && !at_least(version, SpecVersion::V0_4_0) => {}
             Extra::Previous(Some(previous)) => match in_version(previous, version) {
                 Ok(previous) => set(&mut request, "prevResult", previous),
                 // DEL has to get on without.
