@@ -5,6 +5,7 @@
 
 pub mod binaries;
 pub mod conf;
+pub mod pair;
 pub mod runtime;
 pub mod scripted;
 pub mod state;

@@ -107,6 +107,24 @@ impl<'w> Pod<'w> {
         self.call("catena", "DEL", &with_previous(conf, result))
     }
 
+    /// What libcni's cache holds about a delegate's attachment: its result.
+    pub fn cached(&self, network: &str, ifname: &str) -> Value {
+        let file = format!("/var/lib/cni/catena/results/{network}-{}-{ifname}", self.id);
+        let cache: Value = serde_json::from_str(&self.world.read(&file)).expect("a cache file is JSON");
+        assert_eq!(cache["kind"], "cniCacheV1", "{file}");
+        assert_eq!(cache["containerId"], self.id.as_str(), "{file}");
+        assert_eq!(cache["ifName"], ifname, "{file}");
+        assert_eq!(cache["networkName"], network, "{file}");
+        cache["result"].clone()
+    }
+
+    /// The network status of this pod, from the file for other programs.
+    pub fn status(&self, network: &str) -> Vec<Value> {
+        let file = format!("/run/catena/status/{network}-{}-{}.json", self.id, self.ifname);
+        let status: Value = serde_json::from_str(&self.world.read(&file)).expect("a status is JSON");
+        status.as_array().unwrap_or_else(|| panic!("{file}: not a list: {status}")).clone()
+    }
+
     /// ADD of a list or single config by libcni's rules.
     pub fn add_list(&self, list: &Value) -> Value {
         let mut result = None;

@@ -79,9 +79,68 @@ pub fn defaults(world: &World, netns: &str, family: Family) -> Vec<DefaultRoute>
     found
 }
 
+/// The same, from traces that were read before.
+pub fn defaults_of(traces: &Traces, family: Family) -> Vec<DefaultRoute> {
+    let start = format!("pod {} dst default ", family.name());
+    let mut found: Vec<DefaultRoute> = traces
+        .0
+        .iter()
+        .filter_map(|line| line.strip_prefix(&start))
+        .filter(|rest| !rest.contains("table "))
+        .map(|rest| {
+            let words: Vec<&str> = rest.split(' ').collect();
+            let word = |key: &str| {
+                words.iter().position(|word| *word == key).and_then(|at| words.get(at + 1)).copied()
+            };
+            DefaultRoute {
+                metric: word("metric").and_then(|text| text.parse().ok()).unwrap_or(0),
+                dev: word("dev").unwrap_or_default().to_owned(),
+                gateway: word("gateway").unwrap_or_default().to_owned(),
+            }
+        })
+        .collect();
+    found.sort();
+    found
+}
+
 /// Shorthand for what [`defaults`] should find.
 pub fn via(gateway: &str, dev: &str, metric: u64) -> DefaultRoute {
     DefaultRoute { metric, dev: dev.to_owned(), gateway: gateway.to_owned() }
+}
+
+/// What a CNI result says about default routes of a family: the gateways, `""` where a route has none.
+pub fn default_gateways(result: &Value, family: Family) -> Vec<String> {
+    result["routes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|route| route["dst"] == family.any())
+        .map(|route| route["gw"].as_str().unwrap_or_default().to_owned())
+        .collect()
+}
+
+/// The gateways of a family that a CNI result has beside its addresses.
+pub fn address_gateways(result: &Value, family: Family) -> Vec<String> {
+    result["ips"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|ip| ip["gateway"].as_str())
+        .filter(|gateway| family.owns(gateway))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The gateways of a family in an element of the network status.
+pub fn status_gateways(element: &Value, family: Family) -> Vec<String> {
+    element["gateway"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .filter(|gateway| family.owns(gateway))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The names of the links in a namespace, veth names masked, loopback left out.

@@ -1,3 +1,13 @@
-//! Integration tests: the real `catena` binary, a real kernel, Debian's CNI plugins.
+//! Integration tests: the real `catena` binary, a real kernel, Debian's CNI plugins. Each module shows one part of
+//! what catena promises.
 
+mod bad_input;
+mod chained;
+mod delegate_errors;
+mod empty;
 mod harness;
+mod life;
+mod modules;
+mod old_results;
+mod route_override;
+mod undo;

@@ -1,0 +1,250 @@
+//! ptp, bridge and a list: the whole life of an attachment, and what is left of it.
+
+use catena_tests::conf::{self, Family, Stack};
+use catena_tests::pair::Twin;
+use catena_tests::runtime::{Pod, Reply};
+use catena_tests::state::{self, Traces};
+use catena_tests::vectors::{self, Case};
+use catena_tests::world::World;
+use serde_json::{Value, json};
+
+/// ADD, CHECK at once, DEL, DEL again, DEL as containerd's third.
+fn life(delegate: &Value) {
+    let twin = Twin::live(&[("eth0", delegate)], false);
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let before = Traces::of(&world, Some(&pod.netns));
+    before.same_as(&twin.before, "before ADD");
+    let outer = conf::catena(json!([delegate]));
+
+    let result = pod.add(&outer).result();
+    assert_eq!(result["cniVersion"], conf::VERSION);
+    for family in Family::ALL {
+        assert_eq!(
+            state::defaults(&world, &pod.netns, family),
+            state::defaults_of(&twin.during, family),
+            "the pod's default routes"
+        );
+    }
+    pod_state(&Traces::of(&world, Some(&pod.netns))).same_as(&pod_state(&twin.during), "after ADD");
+    pod.check(&outer, &result).done();
+
+    pod.del(&outer, Some(&result)).done();
+    Traces::of(&world, Some(&pod.netns)).same_as(&twin.after, "after DEL");
+    pod.del(&outer, None).done();
+    pod.without_netns().del(&outer, None).done();
+    Traces::of(&world, Some(&pod.netns)).same_as(&twin.after, "after three times DEL");
+
+    // A second life under the same names, whose namespace vanishes.
+    let result = pod.add(&outer).result();
+    pod.vanish();
+    pod.without_netns().del(&outer, Some(&result)).done();
+    Traces::of(&world, Some(&pod.netns)).nothing_more_than(&twin.after, "after DEL without the namespace");
+    pod.del(&outer, Some(&result)).done();
+}
+
+/// What the kernel has, without files.
+fn pod_state(traces: &Traces) -> Traces {
+    Traces(traces.0.iter().filter(|line| !line.starts_with("file ")).cloned().collect())
+}
+
+#[test]
+fn ptp_v4() {
+    life(&conf::ptp(1, Stack::V4));
+}
+
+#[test]
+fn ptp_v6() {
+    life(&conf::ptp(1, Stack::V6));
+}
+
+#[test]
+fn ptp_dual() {
+    life(&conf::ptp(1, Stack::Dual));
+}
+
+#[test]
+fn bridge_v4() {
+    life(&conf::bridge_with_default(1, Stack::V4));
+}
+
+#[test]
+fn bridge_v6() {
+    life(&conf::bridge_with_default(1, Stack::V6));
+}
+
+#[test]
+fn bridge_dual() {
+    life(&conf::bridge_with_default(1, Stack::Dual));
+}
+
+#[test]
+fn list_v4() {
+    life(&conf::bridge_and_tuning(1, Stack::V4));
+}
+
+#[test]
+fn list_v6() {
+    life(&conf::bridge_and_tuning(1, Stack::V6));
+}
+
+#[test]
+fn list_dual() {
+    life(&conf::bridge_and_tuning(1, Stack::Dual));
+}
+
+/// Every recorded case, with catena between the runtime and the plugin.
+fn recorded(prefix: &str) {
+    let mut seen = 0;
+    for case in vectors::route_cases() {
+        if !case.id.starts_with(prefix) {
+            continue;
+        }
+        seen += 1;
+        let world = World::new();
+        Case::prepare(&world);
+        let pod = Pod::new(&world, vectors::POD);
+        let before = Traces::of(&world, Some(&pod.netns));
+        let outer = conf::catena(json!([case.config]));
+        let reply = pod.add(&outer);
+        if case.succeeds {
+            let result = reply.result();
+            case.compare_result(&result);
+            case.compare_kernel(&world);
+            let check = pod.check(&outer, &result);
+            if case.check_succeeds() {
+                check.done();
+            } else {
+                check.failure();
+            }
+            pod.del(&outer, Some(&result)).done();
+        } else {
+            reply.failure();
+        }
+        let after = Traces::of(&world, Some(&pod.netns));
+        let more: Vec<&String> = after
+            .0
+            .difference(&before.0)
+            .filter(|line| !line.contains("vbr0") && !line.starts_with("file /run/ipam/vecnet/l"))
+            .collect();
+        assert!(more.is_empty(), "{}: left: {more:#?}", case.id);
+    }
+    assert!(seen > 0, "no recorded case starts with {prefix}");
+}
+
+#[test]
+fn recorded_ptp_v4() {
+    recorded("ptp-v4");
+}
+
+#[test]
+fn recorded_ptp_v6() {
+    recorded("ptp-v6");
+}
+
+#[test]
+fn recorded_ptp_others() {
+    for prefix in ["ptp-e", "ptp-n", "ptp-3", "ptp-1", "ptp-g", "ptp-t", "ptp-r"] {
+        recorded(prefix);
+    }
+}
+
+#[test]
+fn recorded_bridge() {
+    recorded("bridge");
+}
+
+#[test]
+fn recorded_macvlan() {
+    recorded("macvlan");
+}
+
+#[test]
+fn a_second_add_is_refused_and_harms_nothing() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let outer = conf::catena(json!([conf::bridge_with_default(1, Stack::V4)]));
+    let result = pod.add(&outer).result();
+    let during = Traces::of(&world, Some(&pod.netns));
+    pod.add(&outer).failure();
+    Traces::of(&world, Some(&pod.netns)).same_as(&during, "after a refused ADD");
+    pod.check(&outer, &result).done();
+    pod.del(&outer, Some(&result)).done();
+}
+
+#[test]
+fn a_name_in_use_fails_and_leaves_the_link() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    world.pod_sh(&pod.netns, "ip link add net1 type veth peer name other");
+    let before = Traces::of(&world, Some(&pod.netns));
+    let outer = conf::catena(json!([conf::ptp(1, Stack::V4), conf::bridge(2, Stack::V4)]));
+    let failure = pod.add(&outer).failure();
+    assert!(failure.text().contains("net1"), "{}", failure.text());
+    let twin = Twin::live(&[("eth0", &conf::ptp(1, Stack::V4))], false);
+    let after = Traces::of(&world, Some(&pod.netns));
+    let allowed = Traces(before.0.union(&twin.after.0).cloned().collect());
+    after.nothing_more_than(&allowed, "after a refused attachment");
+    assert_eq!(state::links(&world, Some(&pod.netns)), ["net1", "other"]);
+}
+
+#[test]
+fn answers_come_in_the_version_asked_for() {
+    for version in ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"] {
+        let world = World::new();
+        let pod = Pod::new(&world, "pod");
+        let mut outer = conf::catena(json!([conf::bridge_with_default(1, Stack::V4)]));
+        outer["cniVersion"] = json!(version);
+        let result = pod.add(&outer).result();
+        assert_eq!(result["cniVersion"], version);
+        let address = if version < "0.3.0" { &result["ip4"]["ip"] } else { &result["ips"][0]["address"] };
+        assert_eq!(address, "10.90.1.2/24", "{version}: {result}");
+        if version >= "0.4.0" {
+            pod.check(&outer, &result).done();
+        }
+        pod.del(&outer, None).done();
+        assert!(state::links(&world, Some(&pod.netns)).is_empty());
+    }
+}
+
+#[test]
+fn version_needs_nothing() {
+    let world = World::new();
+    let mut command = world.command("/opt/cni/bin/catena");
+    command.env("CNI_COMMAND", "VERSION");
+    let output = catena_tests::world::finish(command, br#"{"cniVersion":"1.0.0"}"#);
+    let reply = Reply { what: "VERSION".into(), output }.result();
+    assert_eq!(reply["cniVersion"], "1.0.0");
+    assert_eq!(
+        reply["supportedVersions"],
+        json!(["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"])
+    );
+}
+
+#[test]
+fn status_and_gc() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let gone = Pod::new(&world, "gone");
+    let mut outer = conf::catena(json!([conf::ptp(1, Stack::V4), conf::bridge(2, Stack::V4)]));
+    outer["cniVersion"] = json!("1.1.0");
+    pod.call("catena", "STATUS", &outer).done();
+    let result = pod.add(&outer).result();
+    let alone = Traces::of(&world, Some(&pod.netns));
+    gone.add(&outer).result();
+    // The set of valid attachments is unknown: nothing may be deleted.
+    pod.call("catena", "GC", &outer).done();
+    assert_eq!(state::links(&world, Some(&gone.netns)), ["eth0", "net1"]);
+    let gc = catena_tests::runtime::gc_conf(&outer, &[(&pod.id, "eth0")]);
+    pod.call("catena", "GC", &gc).done();
+    assert!(state::links(&world, Some(&gone.netns)).is_empty());
+    pod.check(&outer, &result).done();
+    let left: Vec<String> = Traces::of(&world, Some(&pod.netns))
+        .0
+        .difference(&alone.0)
+        .filter(|line| !line.contains("last_reserved_ip"))
+        .cloned()
+        .collect();
+    assert!(left.is_empty(), "after GC of another pod: {left:#?}");
+    pod.del(&outer, Some(&result)).done();
+}

@@ -1,0 +1,1 @@
+//! The logic is in the modules: replace one, and exactly that changes.

@@ -1,0 +1,226 @@
+//! What fails is undone: after a failed ADD all is as before it.
+
+use catena_tests::conf::{self, Family, Stack, asking, gateway};
+use catena_tests::pair::Twin;
+use catena_tests::runtime::Pod;
+use catena_tests::scripted;
+use catena_tests::state::Traces;
+use catena_tests::world::World;
+use serde_json::{Value, json};
+
+/// ADD must fail with a route error that has the kernel's words, and leave no more than the delegates alone do.
+fn refused(stack: Stack, asked: &[&str], words: &[&str]) {
+    let ptp = conf::ptp(1, stack);
+    let bridge = conf::bridge(2, stack);
+    let twin = Twin::live(&[("eth0", &ptp), ("net1", &bridge)], false);
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let outer = conf::catena(json!([ptp, asking(&bridge, asked)]));
+    pod.add(&outer).fails_with(108, words);
+    Traces::of(&world, Some(&pod.netns)).same_as(&twin.after, "after a failed ADD");
+    // What runtimes do after a failed ADD.
+    pod.del(&outer, None).done();
+    Traces::of(&world, Some(&pod.netns)).same_as(&twin.after, "after DEL");
+}
+
+#[test]
+fn a_gateway_that_the_kernel_refuses_v4() {
+    refused(Stack::V4, &["203.0.113.7"], &["203.0.113.7", "ENETUNREACH", "net1", "bridge2"]);
+}
+
+#[test]
+fn a_gateway_that_the_kernel_refuses_v6() {
+    refused(Stack::Dual, &["2001:db8:9::7"], &["2001:db8:9::7", "EHOSTUNREACH", "net1", "bridge2"]);
+}
+
+#[test]
+fn one_of_two_gateways_refused_v4() {
+    refused(Stack::V4, &["10.90.2.1", "203.0.113.7"], &["203.0.113.7", "ENETUNREACH"]);
+}
+
+#[test]
+fn one_of_two_gateways_refused_v6() {
+    refused(Stack::Dual, &["fd00:90:2::1", "2001:db8:9::7"], &["2001:db8:9::7", "EHOSTUNREACH"]);
+}
+
+#[test]
+fn one_of_two_families_refused() {
+    refused(Stack::Dual, &["10.90.2.1", "2001:db8:9::7"], &["2001:db8:9::7", "EHOSTUNREACH"]);
+}
+
+#[test]
+fn a_link_that_is_reported_but_not_there() {
+    for family in Family::ALL {
+        let world = World::new();
+        let pod = Pod::new(&world, "pod");
+        let before = Traces::of(&world, Some(&pod.netns));
+        let ghost = scripted::answers("ghost", scripted::veth_result(2, Stack::Dual, &[]));
+        let outer = conf::catena(json!([
+            scripted::veth("one", 1, Stack::Dual, true),
+            asking(&ghost, &[&gateway(2, family)]),
+        ]));
+        let failure = pod.add(&outer).failure();
+        assert!(failure.text().contains("net1"), "{}", failure.text());
+        Traces::of(&world, Some(&pod.netns)).same_as(&before, "after a failed ADD");
+    }
+}
+
+#[test]
+fn a_link_that_is_not_there_is_no_matter_where_nothing_is_asked() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let ghost = scripted::answers("ghost", scripted::veth_result(2, Stack::V4, &[]));
+    let outer = conf::catena(json!([scripted::veth("one", 1, Stack::Dual, true), ghost]));
+    let result = pod.add(&outer).result();
+    let status = pod.status("outer");
+    assert_eq!(status[1]["ips"], json!(["10.90.2.9"]), "{status:?}");
+    pod.del(&outer, Some(&result)).done();
+}
+
+#[test]
+fn a_namespace_that_is_not_there() {
+    let world = World::new();
+    let mut pod = Pod::new(&world, "pod");
+    let before = Traces::of(&world, None);
+    let outer = conf::catena(json!([scripted::veth("one", 1, Stack::V4, true)]));
+    pod.netns = "/run/netns/absent".into();
+    pod.add(&outer).fails_with(8, &["/run/netns/absent"]);
+    assert_eq!(scripted::call_lines(&world), Vec::<String>::new());
+    world.write("/run/notanamespace", "");
+    pod.netns = "/run/notanamespace".into();
+    pod.add(&outer).fails_with(8, &["/run/notanamespace"]);
+    pod.netns = "/proc/1/ns/net".into();
+    pod.add(&outer).fails_with(8, &["/proc/1/ns/net"]);
+    world.sh("rm /run/notanamespace");
+    Traces::of(&world, None).same_as(&before, "after refused ADDs");
+}
+
+#[test]
+fn a_namespace_that_vanishes_meanwhile() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let before = Traces::of(&world, None);
+    let mut second = scripted::veth("two", 2, Stack::V4, false);
+    let sh = scripted::veth_script(2, Stack::V4) + "umount $CNI_NETNS; rm $CNI_NETNS\nfalse\n";
+    second["script"]["ADD"]["sh"] = json!(sh);
+    let outer = conf::catena(json!([conf::ptp(1, Stack::V4), second]));
+    pod.add(&outer).failure();
+    pod.without_netns().del(&outer, None).done();
+    let left: Vec<String> = Traces::of(&world, None)
+        .0
+        .difference(&before.0)
+        .filter(|line| !line.contains("/networks/ptp1/l"))
+        .cloned()
+        .collect();
+    assert!(left.is_empty(), "{left:#?}");
+}
+
+#[test]
+fn a_later_attachment_that_fails_undoes_the_earlier_ones() {
+    for stack in Stack::ALL {
+        let ptp = conf::ptp(1, stack);
+        let bridge = conf::bridge(2, stack);
+        let twin = Twin::live(&[("eth0", &ptp), ("net1", &bridge)], false);
+        let world = World::new();
+        let pod = Pod::new(&world, "pod");
+        let asked: Vec<String> = stack.families().iter().map(|family| gateway(2, *family)).collect();
+        let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
+        let last = scripted::conf(
+            "last",
+            json!({"ADD": {"sh": "echo '{\"cniVersion\":\"1.0.0\",\"code\":77,\"msg\":\"no luck\"}'; exit 1"}}),
+        );
+        let outer = conf::catena(json!([ptp, asking(&bridge, &asked), last]));
+        pod.add(&outer).fails_with(77, &["no luck", "scripted", "net2"]);
+        // The failing one is deleted too, and first.
+        assert_eq!(scripted::call_lines(&world), ["ADD last net2", "DEL last net2"]);
+        Traces::of(&world, Some(&pod.netns)).same_as(&twin.after, "after a failed ADD");
+    }
+}
+
+#[test]
+fn delegates_are_deleted_in_reverse_past_failures_and_the_entry_stays() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let before = Traces::of(&world, Some(&pod.netns));
+    let failing = |name: &str, n: u8| {
+        let mut conf = scripted::veth(name, n, Stack::V4, false);
+        conf["script"]["DEL"] =
+            json!({"sh": "echo '{\"cniVersion\":\"1.0.0\",\"code\":5,\"msg\":\"thing not found\"}'; exit 1"});
+        conf
+    };
+    let (one, two) = (scripted::veth("one", 1, Stack::V4, true), failing("two", 2));
+    let outer = conf::catena(json!([one, two]));
+    let result = pod.add(&outer).result();
+    let failure = pod.del(&outer, Some(&result)).failure();
+    assert!(!failure.text().contains("not found"), "go-cni would take this for success: {}", failure.text());
+    let calls = scripted::call_lines(&world);
+    assert!(calls.ends_with(&["DEL two net1".into(), "DEL one eth0".into()]), "both, in reverse: {calls:?}");
+    // From the ledger, with the config as it was sent: what is on stdin now does not matter.
+    scripted::change(&world, "two", &json!({"DEL": {"sh": scripted::delete_script(2)}}));
+    let changed = conf::catena(json!([scripted::prints("other", "{}")]));
+    pod.without_netns().del(&changed, None).done();
+    let calls = scripted::call_lines(&world);
+    assert_eq!(calls.iter().filter(|call| call.contains("other")).count(), 0, "{calls:?}");
+    Traces::of(&world, Some(&pod.netns)).same_as(&before, "after the DEL that worked");
+}
+
+#[test]
+fn a_lost_ledger_is_made_up_for_by_the_config() {
+    let ptp = conf::ptp(1, Stack::V4);
+    let twin = Twin::live(&[("eth0", &ptp)], false);
+    for damage in [
+        "find /var/lib/catena/state -type f -delete",
+        "for f in $(find /var/lib/catena/state -type f); do echo '{' > $f; done",
+    ] {
+        let world = World::new();
+        let pod = Pod::new(&world, "pod");
+        let outer = conf::catena(json!([ptp]));
+        let result = pod.add(&outer).result();
+        world.sh(damage);
+        pod.del(&outer, Some(&result)).done();
+        Traces::of(&world, Some(&pod.netns)).same_as(&twin.after, damage);
+    }
+}
+
+/// Killed while its delegate runs: DEL leaves nothing.
+#[test]
+fn killed_and_deleted() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let before = Traces::of(&world, Some(&pod.netns));
+    let mut one = scripted::veth("one", 1, Stack::V4, true);
+    let sh = one["script"]["ADD"]["sh"].as_str().expect("a script").to_owned()
+        + "touch /run/scripted/made; sleep 60\n";
+    one["script"]["ADD"]["sh"] = json!(sh);
+    let outer = conf::catena(json!([one]));
+    let reply = std::thread::scope(|scope| {
+        let add = scope.spawn(|| pod.add(&outer));
+        while !world.path("/run/scripted/made").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        world.sh("kill -9 $(pidof catena)");
+        add.join().expect("the ADD that was killed")
+    });
+    assert_ne!(reply.output.exit, Some(0));
+    pod.del(&outer, None).done();
+    Traces::of(&world, Some(&pod.netns)).same_as(&before, "after DEL");
+}
+
+/// A value that every traces comparison would miss: the sysctl that an IPv6 override touches.
+#[test]
+fn sysctls_are_as_they_were() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    world.pod_sh(&pod.netns, "ip link add keep0 type veth peer name keep1");
+    let one: Value = scripted::conf(
+        "one",
+        json!({"ADD": {"result": {
+            "cniVersion": "1.0.0", "interfaces": [{"name": "keep0", "sandbox": "$CNI_NETNS"}],
+            "ips": [{"address": "fd00:90:1::9/64", "interface": 0}],
+        }}}),
+    );
+    let before = Traces::of(&world, Some(&pod.netns));
+    let outer = conf::catena(json!([asking(&one, &["2001:db8:9::7"])]));
+    pod.add(&outer).failure();
+    Traces::of(&world, Some(&pod.netns)).same_as(&before, "after a failed ADD");
+}
