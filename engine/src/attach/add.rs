@@ -31,6 +31,7 @@ use crate::pipeline::run::{self, Caller, Work};
 use crate::pipeline::selection::{Pipeline, SelectionError};
 use crate::report::record::AttachmentRecord;
 use crate::report::status::NETWORK_STATUS;
+use crate::routes::journal::Journal;
 use crate::routes::kernel::Scope;
 use crate::routes::link::Link;
 use crate::routes::netns::Netns;
@@ -461,8 +462,7 @@ impl Adding<'_, '_> {
     /// Puts everything back; the error is the first one, with what else went wrong in its details.
     fn roll_back(mut self, failed: Failed) -> CniError {
         let mut error = failed.error;
-        let start = self.bench.journal.start();
-        let undo = self.bench.undo(start);
+        let undo = self.bench.undo(Journal::start());
         for problem in &undo.errors {
             error = error.detail(format!("undo: {problem}"));
         }

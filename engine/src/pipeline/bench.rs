@@ -75,12 +75,25 @@ impl Bench {
     /// Undoes everything since a mark.
     pub fn undo(&mut self, mark: Mark) -> Undo {
         if self.journal.mark() == mark {
-            return Undo::nothing();
+            return Undo::default();
+        }
+        match self.kernel() {
+            Ok(Some(_)) => {}
+            Ok(None) => return Undo::default(),
+            Err(error) => {
+                let leftover = self.changes_since(mark);
+                return Undo { exact: false, errors: vec![error], leftover, notes: Vec::new() };
+            }
         }
         match self.kernel.as_mut() {
             Some(kernel) => kernel.undo(&mut self.journal, mark),
-            None => Undo::nothing(),
+            None => Undo::default(),
         }
+    }
+
+    /// What was changed since a mark, as a person reads it.
+    pub fn changes_since(&self, mark: Mark) -> Vec<String> {
+        self.journal.clone().take_from(mark).describe()
     }
 }
 

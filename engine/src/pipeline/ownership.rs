@@ -116,11 +116,9 @@ mod tests {
 
     fn default_via(gateway: &str, link: u32) -> Route {
         let gateway: IpAddr = gateway.parse().unwrap();
-        let family = if gateway.is_ipv4() { Family::V4 } else { Family::V6 };
-        Route {
-            hops: vec![Hop { gateway: Some(gateway), link, weight: 0, onlink: false }],
-            ..Route::new(family, Prefix::default_route(family))
-        }
+        let anywhere = if gateway.is_ipv4() { "0.0.0.0/0" } else { "::/0" };
+        let hop = Hop { gateway: Some(gateway), link, weight: 0, onlink: false };
+        Route::new(anywhere.parse::<Prefix>().unwrap(), vec![hop])
     }
 
     fn claim(ifname: &str, link: u32, request: Request) -> Claim {

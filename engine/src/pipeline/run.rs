@@ -181,7 +181,7 @@ pub fn add(
         let host = bench.host(&caller.container_id, scope.clone(), false);
         let (result, host, usage) = stage.module.run(&call, &work.document, host);
         let mut traces = bench.take_back(host);
-        traces.changes = bench.journal.describe_since(mark);
+        traces.changes = bench.changes_since(mark);
         let result = judge(&blame, result, &traces).map_err(|cause| {
             let undo = bench.undo(mark);
             if undo.exact && traces.undone_exactly() {

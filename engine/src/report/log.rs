@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
@@ -50,12 +50,9 @@ pub fn start(file: Option<&Path>, level: Level, to_stderr: bool) -> Result<(), L
         Level::Verbose => LevelFilter::INFO,
         Level::Debug => LevelFilter::DEBUG,
     };
-    let lines = |writer| {
-        tracing_subscriber::fmt::layer().event_format(JsonLine).with_ansi(false).with_writer(writer)
-    };
-    let to_file = file.map(|file| lines(BoxMaker::File(Mutex::new(file))));
-    let to_stderr = to_stderr.then(|| lines(BoxMaker::Stderr));
-    let subscriber = tracing_subscriber::registry().with(filter).with(to_file).with(to_stderr);
+    let output = Output { file, to_stderr };
+    let lines = tracing_subscriber::fmt::layer().event_format(JsonLine).with_ansi(false).with_writer(output);
+    let subscriber = tracing_subscriber::registry().with(filter).with(lines);
     // A second call can only come from a test in the same process; the first log stays.
     drop(tracing::subscriber::set_global_default(subscriber));
     Ok(())
@@ -76,20 +73,36 @@ fn open(path: &Path) -> Result<File, LogError> {
     Ok(file)
 }
 
+/// Where lines go.
 #[derive(Debug)]
-enum BoxMaker {
-    File(Mutex<File>),
-    Stderr,
+struct Output {
+    file: Option<File>,
+    to_stderr: bool,
 }
 
-impl<'a> tracing_subscriber::fmt::MakeWriter<'a> for BoxMaker {
-    type Writer = Box<dyn io::Write + 'a>;
+impl<'a> tracing_subscriber::fmt::MakeWriter<'a> for Output {
+    type Writer = &'a Output;
 
-    fn make_writer(&'a self) -> Self::Writer {
-        match self {
-            BoxMaker::File(file) => Box::new(file.make_writer()),
-            BoxMaker::Stderr => Box::new(io::stderr()),
+    fn make_writer(&'a self) -> &'a Output {
+        self
+    }
+}
+
+impl io::Write for &Output {
+    /// A line comes in one piece, and an append of one piece is not torn by other processes.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if self.to_stderr {
+            io::stderr().write_all(line)?;
         }
+        match &self.file {
+            Some(file) => io::Write::write_all(&mut &*file, line)?,
+            None => {}
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -164,11 +177,11 @@ mod tests {
     fn a_record_becomes_members_of_one_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("catena.log");
-        let file = Mutex::new(open(&path).unwrap());
+        let output = Output { file: Some(open(&path).unwrap()), to_stderr: false };
         let layer = tracing_subscriber::fmt::layer()
             .event_format(JsonLine)
             .with_ansi(false)
-            .with_writer(BoxMaker::File(file));
+            .with_writer(output);
         let subscriber = tracing_subscriber::registry().with(LevelFilter::INFO).with(layer);
         tracing::subscriber::with_default(subscriber, || {
             tracing::info!(record = r#"{"command":"ADD","n":[1]}"#, outcome = "ok", code = 0);
