@@ -159,9 +159,9 @@ impl LockEntry {
         let current = object.read("current", "an object", problems, Some);
         let current = current.and_then(|value| Installed::read(&object.path("current"), value, problems));
         let previous = object.read("previous", "an array", problems, Value::as_array);
-        let at = object.path("previous");
+        let place = object.path("previous");
         let previous = previous.into_iter().flatten();
-        let previous = previous.filter_map(|value| Installed::read(&at, value, problems)).collect();
+        let previous = previous.filter_map(|value| Installed::read(&place, value, problems)).collect();
         object.end(problems);
         if current.is_none() {
             problems.value(format!("{at} has no current module"));

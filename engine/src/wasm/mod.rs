@@ -25,5 +25,5 @@ mod wasi;
 pub use call::{Call, Command, Document, Export, Mode, Outcome, Usage, Verdict};
 pub use error::{ModuleError, StageError};
 pub use host::{FailedCall, Host, Level, LogLine};
-pub use module::Module;
+pub use module::{Facts, Module};
 pub use modules::Modules;

@@ -31,15 +31,22 @@ pub(super) struct Exports {
 }
 
 /// What is known about a module before any of its code runs.
-#[derive(Debug)]
-pub(super) struct Facts<'a> {
-    pub(super) name: &'a str,
-    pub(super) digest: &'a str,
-    pub(super) contract: &'a str,
-    pub(super) exports: Vec<&'a str>,
-    pub(super) imports: Vec<&'a str>,
-    pub(super) wants: Grants,
-    pub(super) grants: Grants,
+#[derive(Debug, Clone)]
+pub struct Facts<'a> {
+    /// The name that pipelines use.
+    pub name: &'a str,
+    /// `sha256:…` of the component.
+    pub digest: &'a str,
+    /// The version of catena:stage that its exports are of.
+    pub contract: &'a str,
+    /// The interfaces of catena:stage that it exports, by their short names.
+    pub exports: Vec<&'a str>,
+    /// What it imports, with versions.
+    pub imports: Vec<&'a str>,
+    /// What it says it needs.
+    pub wants: Grants,
+    /// What the node allows it.
+    pub grants: Grants,
 }
 
 impl Facts<'_> {
@@ -47,8 +54,11 @@ impl Facts<'_> {
         ModuleError::Contract { name: self.name.to_owned(), digest: self.digest.to_owned(), cause }
     }
 
-    /// Whether the module may run: right contract, known imports, everything it needs granted.
-    pub(super) fn check(&self) -> Result<(), ModuleError> {
+    /// Checks that the module may run: right contract, known imports, everything it needs granted.
+    ///
+    /// # Errors
+    /// [`ModuleError::Contract`] or [`ModuleError::Ungranted`].
+    pub fn check(&self) -> Result<(), ModuleError> {
         if !speaks(self.contract) {
             return Err(self.contract_error(format!(
                 "it needs {} {}; this catena speaks {}",
@@ -68,6 +78,18 @@ impl Facts<'_> {
             digest: self.digest.to_owned(),
             missing: Box::new(missing),
         })
+    }
+}
+
+impl Facts<'_> {
+    /// Checks everything that can be checked without running the module: [`Facts::check`], and that every import
+    /// and export has the contract's types.
+    ///
+    /// # Errors
+    /// [`ModuleError::Contract`] or [`ModuleError::Ungranted`].
+    pub fn verify(self, component: &Component) -> Result<(), ModuleError> {
+        self.check()?;
+        Module::link(self, component).map(drop)
     }
 }
 

@@ -1,0 +1,180 @@
+use std::path::Path;
+
+use catena::node::{Grants, LockEntry, ModuleLock, ModuleName, NodeConfig, OwnedDir, Root};
+use catena::wasm::builtin::{BUILTINS, Builtin};
+use catena::wasm::grants::required;
+use serde_json::{Value, json};
+
+use super::install::{options, read};
+use crate::component::{self, Description};
+use crate::error::Error;
+use crate::output::{Report, line};
+
+/// Show what a module is, imports, exports and wants; it is never run
+#[derive(Debug, clap::Args)]
+pub(crate) struct Inspect {
+    /// A component's file, or the name of an installed or built-in module
+    module: String,
+}
+
+impl Inspect {
+    pub(crate) fn run(self) -> Result<Report, Error> {
+        let path = Path::new(&self.module);
+        if path.is_file() || self.module.contains('/') {
+            let description = component::describe(&read(path)?)
+                .map_err(|why| Error::Refused(format!("{}: {why}", path.display())))?;
+            return Ok(of_file(path, &description));
+        }
+        let root = Root::from_env();
+        let node = NodeConfig::load(&root)?;
+        let lock = match OwnedDir::open(&root.modules())? {
+            Some(dir) => ModuleLock::load(&dir)?,
+            None => ModuleLock::default(),
+        };
+        let name = ModuleName::parse(&self.module);
+        let entry = name.as_ref().and_then(|name| lock.modules.get(name));
+        let builtin = BUILTINS.iter().find(|builtin| builtin.name == self.module);
+        let rule = name.as_ref().and_then(|name| node.modules.get(name));
+        let granted = rule.map(|rule| &rule.grants);
+        match (entry, builtin) {
+            (Some(entry), _) => Ok(of_entry(&self.module, entry, granted)),
+            (None, Some(builtin)) => of_builtin(builtin, granted),
+            (None, None) => Err(Error::Refused(format!(
+                "there is neither a file nor a module {:?}; modules are {}",
+                self.module,
+                names(&lock).join(", ")
+            ))),
+        }
+    }
+}
+
+fn names(lock: &ModuleLock) -> Vec<String> {
+    let mut names: Vec<String> = BUILTINS.iter().map(|builtin| builtin.name.to_owned()).collect();
+    names.extend(lock.modules.keys().map(ToString::to_string));
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// What every kind of module has.
+struct Facts<'a> {
+    origin: &'a str,
+    name: &'a str,
+    digest: &'a str,
+    size: u64,
+    contract: &'a str,
+    exports: Vec<&'a str>,
+    imports: Vec<&'a str>,
+    wants: &'a Grants,
+}
+
+impl Facts<'_> {
+    fn write(&self, text: &mut String) -> Value {
+        let list = |names: &[&str]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        line(text, "module", &format!("{} ({})", self.name, self.origin));
+        line(text, "digest", self.digest);
+        line(text, "size", &format!("{} bytes", self.size));
+        line(text, "contract", &format!("catena:stage {}", self.contract));
+        line(text, "exports", &list(&self.exports));
+        line(text, "imports", &list(&self.imports));
+        json!({
+            "origin": self.origin,
+            "name": self.name,
+            "digest": self.digest,
+            "size": self.size,
+            "contract": self.contract,
+            "exports": self.exports,
+            "imports": self.imports,
+            "wants": self.wants.to_value(),
+        })
+    }
+}
+
+fn texts(list: &[String]) -> Vec<&str> {
+    list.iter().map(String::as_str).collect()
+}
+
+fn of_file(path: &Path, description: &Description) -> Report {
+    let mut text = String::new();
+    let name = path.display().to_string();
+    let mut json = Facts {
+        origin: "file",
+        name: &name,
+        digest: description.digest.as_str(),
+        size: description.size,
+        contract: &description.contract,
+        exports: texts(&description.exports),
+        imports: texts(&description.imports),
+        wants: &description.wants,
+    }
+    .write(&mut text);
+    let needs = required(description.imports.iter().map(String::as_str), &description.wants);
+    match &needs {
+        Ok(needs) => {
+            line(&mut text, "needs", &needs.to_string());
+            line(&mut text, "install", &format!("catenactl install NAME {name}{}", options(needs)));
+        }
+        Err(why) => line(&mut text, "refused", why),
+    }
+    json["needs"] = needs.as_ref().map(Grants::to_value).unwrap_or_default();
+    json["refused"] = needs.err().map(Value::from).unwrap_or_default();
+    Report { text, json }
+}
+
+fn of_entry(name: &str, entry: &LockEntry, rule: Option<&Grants>) -> Report {
+    let installed = &entry.current;
+    let mut text = String::new();
+    let mut json = Facts {
+        origin: "installed",
+        name,
+        digest: installed.digest.as_str(),
+        size: installed.size,
+        contract: &installed.contract,
+        exports: texts(&installed.exports),
+        imports: texts(&installed.imports),
+        wants: &installed.wants,
+    }
+    .write(&mut text);
+    let artifact = &installed.artifact;
+    line(&mut text, "artifact", &format!("{} bytes, {}", artifact.size, artifact.digest));
+    json["artifact"] = json!({ "digest": artifact.digest.as_str(), "size": artifact.size });
+    granted(&mut text, &mut json, rule, &installed.grants);
+    let previous: Vec<&str> = entry.previous.iter().map(|installed| installed.digest.as_str()).collect();
+    for digest in &previous {
+        line(&mut text, "before", digest);
+    }
+    json["previous"] = json!(previous);
+    Report { text, json }
+}
+
+fn of_builtin(builtin: &Builtin, rule: Option<&Grants>) -> Result<Report, Error> {
+    let wants = serde_json::from_str(builtin.wants)
+        .map_err(|error| vec![error.to_string()])
+        .and_then(|value| Grants::parse("wants", &value))
+        .map_err(|problems| Error::Refused(format!("built-in {}: {}", builtin.name, problems.join("; "))))?;
+    let mut text = String::new();
+    let mut json = Facts {
+        origin: "built-in",
+        name: builtin.name,
+        digest: builtin.digest,
+        size: builtin.size as u64,
+        contract: builtin.contract,
+        exports: builtin.exports.to_vec(),
+        imports: builtin.imports.to_vec(),
+        wants: &wants,
+    }
+    .write(&mut text);
+    line(&mut text, "artifact", &format!("{} bytes", builtin.artifact.len()));
+    json["artifact"] = json!({ "size": builtin.artifact.len() });
+    granted(&mut text, &mut json, rule, &wants);
+    Ok(Report { text, json })
+}
+
+/// Where the node's file names the module, it decides alone.
+fn granted(text: &mut String, json: &mut Value, rule: Option<&Grants>, recorded: &Grants) {
+    let grants = rule.unwrap_or(recorded);
+    let source = if rule.is_some() { " (node.json)" } else { "" };
+    line(text, "grants", &format!("{grants}{source}"));
+    json["grants"] = grants.to_value();
+    json["decidedByNodeFile"] = Value::Bool(rule.is_some());
+}

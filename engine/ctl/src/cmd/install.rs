@@ -1,0 +1,274 @@
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use catena::node::{
+    ArtifactRecord, Digest, Grants, Installed, ModuleLock, ModuleName, NodeConfig, OwnedDir, Root,
+};
+use catena::wasm::builtin::BUILTINS;
+use catena::wasm::grants::required;
+use catena::wasm::{Facts, ModuleError};
+use serde_json::{Map, Value, json};
+
+use crate::compile::compile;
+use crate::component::{self, Description};
+use crate::error::Error;
+use crate::output::{Report, line};
+
+/// Compile a module and make it the one that pipelines get under a name
+///
+/// Nothing of the module runs. The modules that had the name before are kept: attachments that they made are
+/// still checked with them, and installing one again brings it back.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Install {
+    /// The name in pipelines; that of a built-in stage replaces it
+    name: String,
+    /// The component (.wasm)
+    file: PathBuf,
+    /// Refuse any other file than the one with this digest
+    #[arg(long, value_name = "sha256:HEX")]
+    digest: Option<String>,
+    /// Allow the module something, as in node.json: 'routes={"ops":["read"]}', log=true; may be repeated
+    #[arg(long = "grant", value_name = "KEY=JSON")]
+    grants: Vec<String>,
+}
+
+impl Install {
+    pub(crate) fn run(self) -> Result<Report, Error> {
+        let name = ModuleName::parse(&self.name).ok_or_else(|| {
+            Error::Refused(format!(
+                "{:?} cannot be a module's name: 1 to 64 of a-z, 0-9, '.', '_', '-'",
+                self.name
+            ))
+        })?;
+        let given = parse_grants(&self.grants).map_err(Error::Refused)?;
+        let refused =
+            |why: String| Error::Refused(format!("{} is not installed: {why}", self.file.display()));
+
+        let bytes = read(&self.file)?;
+        let description = component::describe(&bytes).map_err(refused)?;
+        if let Some(wanted) = &self.digest {
+            check_pin(wanted, &description.digest, "--digest").map_err(refused)?;
+        }
+        let root = Root::from_env();
+        let node = NodeConfig::load(&root)?;
+        let rule = node.modules.get(&name);
+        if let Some(pin) = rule.and_then(|rule| rule.digest.as_ref()) {
+            check_pin(
+                pin.as_str(),
+                &description.digest,
+                &format!("modules.{name}.digest in {}", root.node_file().display()),
+            )
+            .map_err(refused)?;
+        }
+        let grants = rule.map_or(&given, |rule| &rule.grants);
+        let facts = description.facts(&name, grants);
+        facts.check().map_err(|error| refused(self.explain(error, rule.is_some(), &description)))?;
+        let (artifact, compiled) = compile(&bytes).map_err(refused)?;
+        facts
+            .verify(&compiled)
+            .map_err(|error| refused(self.explain(error, rule.is_some(), &description)))?;
+
+        let installed = Installed {
+            digest: description.digest.clone(),
+            size: description.size,
+            artifact: ArtifactRecord { digest: Digest::of(&artifact), size: artifact.len() as u64 },
+            exports: description.exports.clone(),
+            imports: description.imports.clone(),
+            contract: description.contract.clone(),
+            wants: description.wants.clone(),
+            grants: given.clone(),
+        };
+        let replaced = record(&root, &name, &installed, &bytes, &artifact)?;
+        Ok(report(&name, &installed, grants, replaced.as_deref(), rule.is_some(), &root))
+    }
+
+    /// A missing grant is told as the options that would give it.
+    fn explain(&self, error: ModuleError, in_node_file: bool, description: &Description) -> String {
+        let ModuleError::Ungranted { missing, .. } = error else { return error.to_string() };
+        if in_node_file {
+            return format!(
+                "node.json names the module {} and so decides alone; add {missing} to modules.{}.grants there",
+                self.name, self.name
+            );
+        }
+        let needed = required(description.imports.iter().map(String::as_str), &description.wants);
+        format!(
+            "it wants {missing}, which is not granted; if that is right, run: catenactl install {} {}{}",
+            self.name,
+            self.file.display(),
+            options(&needed.unwrap_or(*missing))
+        )
+    }
+}
+
+impl Description {
+    /// What is known of the module under a name.
+    pub(crate) fn facts<'a>(&'a self, name: &'a ModuleName, grants: &Grants) -> Facts<'a> {
+        Facts {
+            name: name.as_str(),
+            digest: self.digest.as_str(),
+            contract: &self.contract,
+            exports: self.exports.iter().map(String::as_str).collect(),
+            imports: self.imports.iter().map(String::as_str).collect(),
+            wants: self.wants.clone(),
+            grants: grants.clone(),
+        }
+    }
+}
+
+/// The `--grant` options that give exactly these grants.
+pub(crate) fn options(grants: &Grants) -> String {
+    let value = grants.to_value();
+    let members = value.as_object().into_iter().flatten();
+    members
+        .map(|(key, value)| format!(" --grant '{key}={}'", value.to_string().replace('\'', "'\\''")))
+        .collect()
+}
+
+/// Reads a module's file, up to the limit.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    let failed = |source| Error::Read { path: path.to_owned(), source };
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(component::LIMIT + 1).read_to_end(&mut bytes))
+        .map_err(failed)?;
+    if bytes.len() as u64 > component::LIMIT {
+        let limit = component::LIMIT;
+        return Err(Error::Refused(format!(
+            "{} has more than {limit} bytes, the most a module may have",
+            path.display()
+        )));
+    }
+    Ok(bytes)
+}
+
+fn check_pin(wanted: &str, found: &Digest, source: &str) -> Result<(), String> {
+    match Digest::parse(wanted) {
+        None => Err(format!("{source} {wanted:?} is not sha256: and 64 lower-case hexadecimal digits")),
+        Some(wanted) if wanted == *found => Ok(()),
+        Some(wanted) => Err(format!(
+            "{source} wants {wanted}, but the file's digest is {found}; get the right file, or correct {source}"
+        )),
+    }
+}
+
+/// `KEY=JSON` of each option, as one grant object.
+fn parse_grants(options: &[String]) -> Result<Grants, String> {
+    let mut object = Map::new();
+    for option in options {
+        let Some((key, text)) = option.split_once('=') else {
+            return Err(format!("--grant {option:?} is not KEY=JSON; keys are {}", Grants::KEYS.join(", ")));
+        };
+        let value: Value = serde_json::from_str(text)
+            .map_err(|error| format!("--grant {key}: {text:?} is not JSON: {error}"))?;
+        if object.insert(key.to_owned(), value).is_some() {
+            return Err(format!("--grant {key} is there twice"));
+        }
+    }
+    Grants::parse("--grant", &Value::Object(object)).map_err(|problems| problems.join("; "))
+}
+
+/// Writes module and artifact, then the record that makes them count. Returns the digest that had the name.
+fn record(
+    root: &Root,
+    name: &ModuleName,
+    installed: &Installed,
+    module: &[u8],
+    artifact: &[u8],
+) -> Result<Option<String>, Error> {
+    let dir = OwnedDir::create(&root.modules(), 0o700)?;
+    // Held to the end, so that two installs do not lose one's record.
+    let _lock = dir.lock("lock")?;
+    let mut lock = ModuleLock::load(&dir)?;
+    dir.write(&installed.module_file(), module, 0o600)?;
+    dir.write(&installed.artifact_file(), artifact, 0o600)?;
+    let replaced = lock.modules.get(name).map(|entry| entry.current.digest.to_string());
+    lock.install(name.clone(), installed.clone());
+    lock.store(&dir)?;
+    Ok(replaced)
+}
+
+fn report(
+    name: &ModuleName,
+    installed: &Installed,
+    grants: &Grants,
+    replaced: Option<&str>,
+    in_node_file: bool,
+    root: &Root,
+) -> Report {
+    let builtin = BUILTINS.iter().find(|builtin| builtin.name == name.as_str());
+    let before = replaced.or(builtin.map(|builtin| builtin.digest));
+    let mut text = String::new();
+    line(&mut text, "installed", name.as_str());
+    line(&mut text, "digest", installed.digest.as_str());
+    line(&mut text, "exports", &installed.exports.join(", "));
+    line(&mut text, "grants", &grants.to_string());
+    match before {
+        Some(before) if replaced.is_none() => line(&mut text, "replaces", &format!("the built-in {before}")),
+        Some(before) => line(&mut text, "replaces", &format!("{before}, which is kept")),
+        None => {}
+    }
+    if in_node_file {
+        line(
+            &mut text,
+            "note",
+            &format!(
+                "{} names this module; its grants there hold, not those given here",
+                root.node_file().display()
+            ),
+        );
+    }
+    let json = json!({
+        "name": name.as_str(),
+        "digest": installed.digest.as_str(),
+        "size": installed.size,
+        "artifact": { "digest": installed.artifact.digest.as_str(), "size": installed.artifact.size },
+        "contract": installed.contract,
+        "exports": installed.exports,
+        "imports": installed.imports,
+        "wants": installed.wants.to_value(),
+        "grants": grants.to_value(),
+        "replaces": before,
+        "decidedByNodeFile": in_node_file,
+    });
+    Report { text, json }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grants_from_options() {
+        let parse =
+            |options: &[&str]| parse_grants(&options.iter().map(|o| (*o).to_owned()).collect::<Vec<_>>());
+        let grants = parse(&[r#"routes={"ops":["read"]}"#, "log=true"]).unwrap();
+        assert!(grants.log && grants.routes.is_some());
+        assert_eq!(parse(&[]).unwrap(), Grants::default());
+        for (bad, part) in [
+            (&["log"][..], "not KEY=JSON"),
+            (&["log=yes"], "not JSON"),
+            (&["log=true", "log=true"], "twice"),
+            (&["fly=true"], "--grant.fly"),
+            (&[r#"routes={"op":[]}"#], "--grant.routes.op"),
+        ] {
+            let error = parse(bad).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn options_give_what_they_say() {
+        let grants = parse_grants(&[
+            r#"routes={"ops":["add"]}"#.into(),
+            "links=true".into(),
+            r#"publish=["it's"]"#.into(),
+        ]);
+        let text = options(&grants.unwrap());
+        assert_eq!(
+            text,
+            r#" --grant 'routes={"links":["@attachment"],"ops":["add"],"tables":[254]}' --grant 'links=true' --grant 'publish=["it'\''s"]'"#
+        );
+    }
+}
