@@ -1,20 +1,30 @@
-//! Pass-through for now.
-use catena_sdk::{Call, Document, Error, Host, Module, Outcome, Stage, export_stage};
+//! The built-in stage `default-gateway`: who owns the default route, per family, and making it so.
+//!
+//! `arrange` decides from what the attachments ask for, the stage's own config and the node's policy. On add the
+//! decision becomes one atomic change of the kernel's routes, and the result then says what the kernel does; on
+//! check kernel and decision are compared. An attachment with nothing decided is left alone.
 
-struct Pass;
+mod arrange;
+mod config;
+mod defaults;
+mod links;
+mod result;
+mod stage;
 
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Config {}
+use catena_sdk::{Module, export_stage};
 
-impl Module for Pass {
+pub use config::Config;
+
+/// The module.
+#[derive(Debug)]
+pub struct DefaultGateway;
+
+impl Module for DefaultGateway {
     type Config = Config;
 }
 
-impl Stage for Pass {
-    fn add(_: &Call<Config>, _: &Document, _: &Host) -> Result<Outcome, Error> {
-        Ok(Outcome::unchanged())
-    }
-}
-
-export_stage!(Pass: stage; wants = "{\"log\":true}");
+export_stage!(DefaultGateway: arrange, stage, settings; wants = r#"{
+    "log": true, "links": true,
+    "routes": {"links": ["@attachment"], "ops": ["read", "delete-default", "add"], "tables": [254]},
+    "result": ["routes"]
+}"#);

@@ -46,6 +46,6 @@ impl<C> Call<C> {
 }
 
 /// Reads a stage's own configuration from its JSON text.
-pub fn read_config<C: DeserializeOwned>(text: &str) -> Result<C, Error> {
+pub(crate) fn read_config<C: DeserializeOwned>(text: &str) -> Result<C, Error> {
     serde_json::from_str(text).map_err(|e| Error::InvalidConfig(format!("config: {e}")))
 }

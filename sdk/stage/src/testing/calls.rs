@@ -1,0 +1,237 @@
+//! The capabilities of a module under test, on a simulated table.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use catena_routes as model;
+use catena_routes::Table;
+
+use super::Pod;
+use crate::host::Level;
+use crate::link::{Link, LinkError};
+use crate::route::{
+    Change, ErrorKind, Family, Hop, KernelRoutes, Report, Route, RouteError, RoutesError, Undo,
+};
+
+#[derive(Debug)]
+pub(crate) struct Calls {
+    pod: Rc<RefCell<Pod>>,
+    links: Vec<model::Link>,
+}
+
+impl Calls {
+    pub(super) fn new(pod: Rc<RefCell<Pod>>, links: Vec<model::Link>) -> Calls {
+        Calls { pod, links }
+    }
+
+    pub(crate) fn log(&self, level: Level, message: &str) {
+        self.pod.borrow_mut().logs.push((level, message.to_owned()));
+    }
+
+    pub(crate) fn link(&self, name: &str) -> Result<Option<Link>, LinkError> {
+        Ok(self.links.iter().find(|link| link.answers_to(name)).map(link))
+    }
+
+    pub(crate) fn links(&self) -> Result<Vec<Link>, LinkError> {
+        Ok(self.links.iter().map(link).collect())
+    }
+
+    pub(crate) fn routes(
+        &self,
+        family: Family,
+        default_only: bool,
+        table: u32,
+    ) -> Result<Vec<Route>, RoutesError> {
+        self.call(|pod| {
+            let all = pod.table.routes(family, table).map_err(|e| failure(vec![e], None))?;
+            let seen = all
+                .iter()
+                .filter(|route| pod.scope.touches(route) && (!default_only || route.dst.is_default()));
+            Ok(seen.map(|route| self.route(route)).collect())
+        })
+    }
+
+    pub(crate) fn add(&self, route: &Route) -> Result<Report, RoutesError> {
+        self.apply(&[Change::Add(route.clone())])
+    }
+
+    pub(crate) fn delete(&self, route: &Route) -> Result<Report, RoutesError> {
+        self.apply(&[Change::Delete(route.clone())])
+    }
+
+    pub(crate) fn apply(&self, changes: &[Change]) -> Result<Report, RoutesError> {
+        self.change(|pod| {
+            let changes: Result<Vec<_>, _> = changes.iter().map(|change| self.change_of(change)).collect();
+            let Pod { table, scope, journal, .. } = pod;
+            Ok(table.apply(scope, &changes?, journal))
+        })
+    }
+
+    pub(crate) fn replace(
+        &self,
+        link: &str,
+        family: Family,
+        table: u32,
+        wanted: &[Route],
+        kernel: KernelRoutes,
+    ) -> Result<Report, RoutesError> {
+        self.change(|pod| {
+            let wanted: Result<Vec<_>, _> = wanted.iter().map(|route| self.spec(route)).collect();
+            let (link, keep) = (self.index(link)?, kernel == KernelRoutes::Keep);
+            let Pod { table: simulated, scope, journal, .. } = pod;
+            Ok(simulated.replace(scope, link, family, table, &wanted?, keep, journal))
+        })
+    }
+
+    fn change(
+        &self,
+        work: impl FnOnce(&mut Pod) -> Result<Result<model::Applied, model::ApplyFailure>, RouteError>,
+    ) -> Result<Report, RoutesError> {
+        self.call(|pod| {
+            if pod.read_only {
+                let text = "only a stage's add may change routes";
+                return Err(refused(ours(ErrorKind::Denied, text)));
+            }
+            match work(pod).map_err(refused)? {
+                Ok(applied) => Ok(Report {
+                    added: applied.added.iter().map(|route| self.route(route)).collect(),
+                    deleted: applied.deleted.iter().map(|route| self.route(route)).collect(),
+                    notes: applied.notes,
+                }),
+                Err(failed) => Err(failure(failed.errors, failed.changed.then_some(failed.undo))),
+            }
+        })
+    }
+
+    /// Numbers the call and remembers a failure.
+    fn call<T>(&self, work: impl FnOnce(&mut Pod) -> Result<T, RoutesError>) -> Result<T, RoutesError> {
+        let pod = &mut *self.pod.borrow_mut();
+        pod.calls += 1;
+        let done = work(pod).map_err(|error| RoutesError { call: pod.calls, ..error });
+        if let Err(error) = &done {
+            pod.failed.push(error.clone());
+        }
+        done
+    }
+
+    fn name(&self, index: u32) -> String {
+        let link = self.links.iter().find(|link| link.index == index);
+        link.map_or_else(|| format!("index {index}"), |link| link.name.clone())
+    }
+
+    fn index(&self, name: &str) -> Result<u32, RouteError> {
+        let link = self.links.iter().find(|link| link.answers_to(name));
+        link.map(|link| link.index)
+            .ok_or_else(|| ours(ErrorKind::NoDevice, &format!("there is no link {name:?}")))
+    }
+
+    fn route(&self, route: &model::Route) -> Route {
+        Route {
+            destination: route.dst,
+            kind: route.kind,
+            hops: route
+                .hops
+                .iter()
+                .map(|hop| Hop {
+                    link: self.name(hop.link),
+                    gateway: hop.gateway,
+                    weight: u16::from(hop.weight) + 1,
+                    onlink: hop.onlink,
+                })
+                .collect(),
+            metric: Some(route.metric),
+            table: route.table,
+            tos: route.tos,
+            protocol: Some(route.protocol),
+            scope: Some(route.scope),
+            source: route.source,
+            mtu: route.mtu,
+            advmss: route.advmss,
+        }
+    }
+
+    fn spec(&self, route: &Route) -> Result<model::RouteSpec, RouteError> {
+        let hop = |hop: &Hop| {
+            let weight = hop.weight.checked_sub(1).and_then(|weight| u8::try_from(weight).ok());
+            Ok(model::Hop {
+                gateway: hop.gateway,
+                link: self.index(&hop.link)?,
+                weight: weight.ok_or_else(|| ours(ErrorKind::Invalid, "a weight is 1 to 256"))?,
+                onlink: hop.onlink,
+            })
+        };
+        Ok(model::RouteSpec {
+            dst: route.destination,
+            kind: route.kind,
+            hops: route.hops.iter().map(hop).collect::<Result<_, _>>()?,
+            metric: route.metric,
+            table: route.table,
+            tos: route.tos,
+            protocol: route.protocol,
+            scope: route.scope,
+            source: route.source,
+            mtu: route.mtu,
+            advmss: route.advmss,
+        })
+    }
+
+    fn change_of(&self, change: &Change) -> Result<model::Change, RouteError> {
+        Ok(match change {
+            Change::Add(route) => model::Change::Add(self.spec(route)?),
+            Change::Delete(route) => model::Change::Delete(self.spec(route)?),
+            Change::IgnoreRouterAdvertisements(link) => {
+                model::Change::IgnoreRouterAdvertisements(self.index(link)?)
+            }
+        })
+    }
+}
+
+fn link(link: &model::Link) -> Link {
+    Link {
+        name: link.name.clone(),
+        alternative_names: link.alt_names.clone(),
+        mac: link.mac.clone(),
+        mtu: link.mtu,
+        up: link.up,
+        carrier: link.carrier,
+        kind: link.kind.clone(),
+    }
+}
+
+fn ours(kind: ErrorKind, message: &str) -> RouteError {
+    RouteError {
+        kind,
+        operation: "apply".to_owned(),
+        family: None,
+        route: None,
+        link: None,
+        errno: None,
+        message: message.to_owned(),
+    }
+}
+
+fn refused(error: RouteError) -> RoutesError {
+    RoutesError { call: 0, errors: vec![error], undo: Undo::NotNeeded, leftover: Vec::new() }
+}
+
+fn failure(errors: Vec<model::RouteError>, undo: Option<model::Undo>) -> RoutesError {
+    let error = |e: model::RouteError| RouteError {
+        kind: e.kind,
+        operation: e.operation.to_owned(),
+        family: e.family,
+        route: e.route.clone(),
+        link: e.link.clone(),
+        errno: e.errno.map(|errno| errno.to_string()),
+        message: e.to_string(),
+    };
+    RoutesError {
+        call: 0,
+        errors: errors.into_iter().map(error).collect(),
+        undo: match &undo {
+            None => Undo::NotNeeded,
+            Some(undo) if undo.exact => Undo::Exact,
+            Some(_) => Undo::Incomplete,
+        },
+        leftover: undo.map(|undo| undo.leftover).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,282 @@
+//! A host for unit tests: a pod with links and routes that behave as the kernel's do, without root and without
+//! wasm.
+//!
+//! ```
+//! use catena_sdk::testing::{TestCall, TestHost};
+//! use catena_sdk::{Call, Document, Error, Host, Module, Outcome, Stage};
+//! use serde_json::json;
+//!
+//! struct NoDefault;
+//! impl Module for NoDefault {
+//!     type Config = serde_json::Value;
+//! }
+//! impl Stage for NoDefault {
+//!     fn add(_: &Call<Self::Config>, _: &Document, host: &Host) -> Result<Outcome, Error> {
+//!         for route in host.default_routes(catena_sdk::route::Family::V4)? {
+//!             host.delete(&route)?;
+//!         }
+//!         Ok(Outcome::unchanged().tag("no-default"))
+//!     }
+//! }
+//!
+//! let pod = TestHost::new(&["net1"]).route("10.1.0.0/24 dev net1").route("default via 10.1.0.1 dev net1");
+//! let outcome = pod.add::<NoDefault>(&TestCall::new("net1"), &json!({"cniVersion": "1.1.0"})).unwrap();
+//! assert_eq!(outcome.tags, ["no-default"]);
+//! assert_eq!(pod.routes(), ["10.1.0.0/24 dev net1 scope link"]);
+//! ```
+
+mod calls;
+mod text;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use catena_routes::{Journal, Link, Mark, Scope, SimulatedTable, Table, Wire};
+use serde_json::{Map, Value, json};
+
+use crate::call::read_config;
+use crate::route::{Family, MAIN};
+use crate::{
+    Admit, Arrange, Call, Candidate, Command, Context, Document, Error, Host, Intent, Level, Mode, Module,
+    Outcome, Problem, RoutesError, Settings, Stage, Verdict,
+};
+
+pub(crate) use calls::Calls;
+
+/// A pod and what a stage did to it.
+#[derive(Debug, Clone)]
+pub struct TestHost {
+    links: Vec<Link>,
+    routes: Vec<catena_routes::Route>,
+    pod: Rc<RefCell<Pod>>,
+}
+
+#[derive(Debug, Default)]
+struct Pod {
+    table: SimulatedTable,
+    scope: Scope,
+    journal: Journal,
+    logs: Vec<(Level, String)>,
+    calls: u32,
+    failed: Vec<RoutesError>,
+    read_only: bool,
+}
+
+impl TestHost {
+    /// A pod with the links of the attachment that is looked at. They are up and have no routes.
+    pub fn new(attachment_links: &[&str]) -> TestHost {
+        let mut host = TestHost { links: Vec::new(), routes: Vec::new(), pod: Rc::default() };
+        for name in attachment_links {
+            host = host.link(name);
+            host.pod.borrow_mut().scope.links.push(host.links.len() as u32 + 1);
+        }
+        host.pod.borrow_mut().scope.tables = vec![MAIN];
+        host
+    }
+
+    /// One more link of the pod, which is not the attachment's. Its hardware address is 02:00:00:00:00:NN with
+    /// its index.
+    pub fn link(mut self, name: &str) -> TestHost {
+        let index = self.links.len() as u32 + 2;
+        self.links.push(Link {
+            index,
+            name: name.to_owned(),
+            alt_names: Vec::new(),
+            mac: Some(format!("02:00:00:00:00:{index:02x}")),
+            mtu: 1500,
+            up: true,
+            carrier: true,
+            kind: Some("veth".to_owned()),
+        });
+        self.rebuilt()
+    }
+
+    /// One more route, as `ip route` writes it: `default via 10.1.0.1 dev net1 metric 100`. Its protocol is boot
+    /// unless said (`proto ra`).
+    ///
+    /// # Panics
+    /// On a text that is no route.
+    pub fn route(mut self, text: &str) -> TestHost {
+        let route = text::route(text, &self.links).unwrap_or_else(|e| panic!("{text:?}: {e}"));
+        self.routes.push(route);
+        self.rebuilt()
+    }
+
+    fn rebuilt(self) -> TestHost {
+        self.pod.borrow_mut().table = SimulatedTable::new("test", self.links.clone(), self.routes.clone());
+        self
+    }
+
+    /// The routes of the main table as `ip route` writes them, IPv4 first, each family in the kernel's order.
+    pub fn routes(&self) -> Vec<String> {
+        let mut pod = self.pod.borrow_mut();
+        let mut texts = Vec::new();
+        for family in Family::ALL {
+            let routes = pod.table.routes(family, MAIN).unwrap_or_default();
+            texts.extend(routes.iter().map(|route| text::show(route, &self.links)));
+        }
+        texts
+    }
+
+    /// A setting of `net.ipv6.conf.LINK`.
+    pub fn sysctl(&self, link: &str, key: &str) -> Option<String> {
+        self.pod.borrow_mut().table.sysctl(link, key).ok().flatten()
+    }
+
+    /// What was logged.
+    pub fn logs(&self) -> Vec<(Level, String)> {
+        self.pod.borrow().logs.clone()
+    }
+
+    /// How many capability calls were made that could have failed.
+    pub fn calls(&self) -> u32 {
+        self.pod.borrow().calls
+    }
+
+    /// Calls `arrange` for these attachments (the contract's JSON array).
+    pub fn arrange<M: Arrange>(&self, call: &TestCall, attachments: &Value) -> Result<Vec<Intent>, Error> {
+        let attachments = Candidate::read_all(&attachments.to_string())?;
+        self.guarded(true, |host| M::arrange(&call.typed::<M>(Command::Add)?, &attachments, host))
+    }
+
+    /// Calls `admit` for a config.
+    pub fn admit<M: Admit>(&self, call: &TestCall, config: &Value) -> Result<Verdict, Error> {
+        self.guarded(true, |host| M::admit(&call.typed::<M>(Command::Add)?, config, host))
+    }
+
+    /// Runs the stage on a result, as after the delegate's ADD. As in catena, an error undoes the routes, and a
+    /// failed call that the outcome does not tolerate is an error.
+    pub fn add<M: Stage>(&self, call: &TestCall, result: &Value) -> Result<Outcome, Error> {
+        self.add_document::<M>(call, &document(result))
+    }
+
+    /// The same for a document of any format.
+    pub fn add_document<M: Stage>(&self, call: &TestCall, document: &Document) -> Result<Outcome, Error> {
+        let mark = self.pod.borrow().journal.mark();
+        let done = self.guarded(false, |host| M::add(&call.typed::<M>(Command::Add)?, document, host));
+        let done = done.and_then(|outcome| self.judged(outcome));
+        if done.is_err() {
+            self.undo(mark);
+        }
+        done
+    }
+
+    /// Runs the stage as after the delegate's CHECK; route changes are denied.
+    pub fn check<M: Stage>(&self, call: &TestCall, result: &Value) -> Result<(), Error> {
+        let document = document(result);
+        self.guarded(true, |host| M::check(&call.typed::<M>(Command::Check)?, &document, host))
+    }
+
+    /// Runs the stage as before the delegate's DEL; route changes are denied.
+    pub fn del<M: Stage>(&self, call: &TestCall, result: &Value) -> Result<(), Error> {
+        let document = document(result);
+        self.guarded(true, |host| M::del(&call.typed::<M>(Command::Del)?, &document, host))
+    }
+
+    fn guarded<T>(&self, read_only: bool, work: impl FnOnce(&Host) -> T) -> T {
+        {
+            let mut pod = self.pod.borrow_mut();
+            pod.read_only = read_only;
+            pod.failed.clear();
+        }
+        work(&Host { calls: Calls::new(self.pod.clone(), self.links.clone()) })
+    }
+
+    fn judged(&self, outcome: Outcome) -> Result<Outcome, Error> {
+        let pod = self.pod.borrow();
+        let tolerated =
+            |failed: &&RoutesError| outcome.tolerated.iter().any(|(call, _)| *call == failed.call);
+        let swallowed: Vec<String> =
+            pod.failed.iter().filter(|f| !tolerated(f)).map(RoutesError::to_string).collect();
+        if swallowed.is_empty() { Ok(outcome) } else { Err(Error::failed(swallowed.join("; "))) }
+    }
+
+    fn undo(&self, mark: Mark) {
+        let pod = &mut *self.pod.borrow_mut();
+        let undo = pod.table.undo(&mut pod.journal, mark);
+        assert!(undo.exact, "the simulated table could not be restored: {undo:?}");
+    }
+}
+
+/// Judges a config as `catenactl check` would.
+pub fn validate<M: Settings>(config: &Value) -> Vec<Problem> {
+    match read_config(&config.to_string()) {
+        Ok(config) => M::validate(&config),
+        Err(e) => vec![Problem { path: String::new(), message: e.to_string() }],
+    }
+}
+
+/// A result of its own version, `raw` where it names none that is known.
+pub fn document(result: &Value) -> Document {
+    let version =
+        catena_cni::result::version_text(result).and_then(catena_cni::version::SpecVersion::from_text);
+    let format = version.map_or("raw".to_owned(), |version| format!("cni/{}", version.as_str()));
+    Document { format, text: result.to_string() }
+}
+
+/// A call, in meta mode unless said otherwise, of an attachment that is the primary and asked for nothing.
+#[derive(Debug, Clone)]
+pub struct TestCall {
+    mode: Mode,
+    ifname: String,
+    position: u32,
+    config: Value,
+    context: Map<String, Value>,
+}
+
+impl TestCall {
+    /// For the attachment with that interface.
+    pub fn new(ifname: &str) -> TestCall {
+        let context =
+            json!({"schema": 1, "sandbox": "/run/netns/test", "primary": true, "name": "default/test"});
+        TestCall {
+            mode: Mode::Meta,
+            ifname: ifname.to_owned(),
+            position: 0,
+            config: json!({}),
+            context: context.as_object().cloned().unwrap_or_default(),
+        }
+    }
+
+    /// catena is the last plugin of somebody else's list.
+    pub fn chained(mut self) -> TestCall {
+        self.mode = Mode::Chained;
+        self
+    }
+
+    /// An attachment beside the primary.
+    pub fn secondary(mut self, position: u32) -> TestCall {
+        self.position = position;
+        self.with("primary", json!(false))
+    }
+
+    /// The pipeline entry's config.
+    pub fn config(mut self, config: Value) -> TestCall {
+        self.config = config;
+        self
+    }
+
+    /// What was arranged for the attachment.
+    pub fn intent(self, intent: &Intent) -> TestCall {
+        self.with("intent", intent.to_value())
+    }
+
+    /// Any member of the context.
+    pub fn with(mut self, key: &str, value: Value) -> TestCall {
+        self.context.insert(key.to_owned(), value);
+        self
+    }
+
+    fn typed<M: Module>(&self, command: Command) -> Result<Call<M::Config>, Error> {
+        Ok(Call {
+            command,
+            mode: self.mode,
+            container_id: "test".to_owned(),
+            network: "test".to_owned(),
+            ifname: self.ifname.clone(),
+            position: self.position,
+            config: read_config(&self.config.to_string())?,
+            context: Context::read(&Value::Object(self.context.clone()).to_string())?,
+        })
+    }
+}
