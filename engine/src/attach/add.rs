@@ -162,8 +162,7 @@ fn clear(
                     ),
                 ));
             }
-            let gone = !same_namespace || entry.intended.boot_id != boot_id();
-            Deletion { netns: (!gone).then(|| netns_path.to_owned()), entry: *entry, recorded: true }
+            Deletion { netns: Some(netns_path.to_owned()), entry: *entry, recorded: true }
         }
         Found::Damaged(error) => {
             session.record.notes.push(format!("ledger: the entry of {key} was dropped: {error}"));
@@ -326,7 +325,11 @@ impl Adding<'_, '_> {
     }
 
     fn attach(&mut self, position: usize) -> Result<Done, Failed> {
-        let before = self.bench.links().map_err(|error| self.kernel_error(position, &error.to_string()))?;
+        let before = self.bench.links().map_err(|error| Failed {
+            error: self.kernel_error(position, &error.to_string()),
+            ran: false,
+            missing: None,
+        })?;
         let (document, before) = match self.attachments[position].chain.is_some() {
             true => (self.run_delegates(position, &before)?, before),
             false => (self.chained_document()?, Vec::new()),

@@ -2,6 +2,7 @@
 //! of a failed one. It works from the ledger's entry, and goes on past everything that fails.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use catena_cni::error::code;
@@ -16,7 +17,7 @@ use crate::attach::entry::{Entry, Event, Intended};
 use crate::attach::ledger::{LedgerError, Slot};
 use crate::attach::lock::LockError;
 use crate::attach::sandbox;
-use crate::attach::session::{CHILDREN_WAIT, Session};
+use crate::attach::session::{CHILDREN_WAIT, Session, boot_id};
 use crate::cni::{CniError, OnError};
 use crate::delegate::{Spawned, cache};
 use crate::pipeline::bench::Bench;
@@ -24,6 +25,7 @@ use crate::pipeline::run::{self, Caller, Work};
 use crate::pipeline::selection::{Pipeline, Stage};
 use crate::report::record::AttachmentRecord;
 use crate::routes::kernel::Scope;
+use crate::routes::netns::Netns;
 use crate::wasm::{Command, Document, Mode, Modules};
 
 /// What is to be taken away.
@@ -31,7 +33,7 @@ use crate::wasm::{Command, Document, Mode, Modules};
 pub struct Deletion {
     /// The entry, or what one made from the config would be.
     pub entry: Entry,
-    /// CNI_NETNS, if it is still there.
+    /// CNI_NETNS; what is there now need not be the namespace of the ADD.
     pub netns: Option<String>,
     /// Whether the ledger has this entry.
     pub recorded: bool,
@@ -63,9 +65,7 @@ fn try_delete(
         slot.append(&Event::Deleting)?;
     }
     let children = session.children(slot)?;
-    let (netns, gone) =
-        sandbox::open_if_there(deletion.netns.as_deref(), session.invocation.own_netns_allowed);
-    session.record.notes.extend(gone);
+    let netns = open_namespace(session, deletion);
     let netns_path = netns.as_ref().and(deletion.netns.as_deref());
     let mut bench = Bench::new(netns.clone());
     let pipeline = modules.map(|modules| recorded_pipeline(session, intended, modules));
@@ -153,6 +153,24 @@ fn try_delete(
     records.reverse();
     session.record.attachments = records;
     Ok(errors)
+}
+
+/// The sandbox's namespace. Another one under the same path (a process id that was used again, or another
+/// boot) is somebody else's: then ours has gone.
+fn open_namespace(session: &mut Session<'_>, deletion: &Deletion) -> Option<Arc<Netns>> {
+    let (netns, gone) =
+        sandbox::open_if_there(deletion.netns.as_deref(), session.invocation.own_netns_allowed);
+    session.record.notes.extend(gone);
+    let netns = netns?;
+    let intended = &deletion.entry.intended;
+    if deletion.recorded && (intended.netns_id != netns.id() || intended.boot_id != boot_id()) {
+        session.record.notes.push(format!(
+            "{} is another namespace than the one that was attached, which has gone",
+            netns.path().display()
+        ));
+        return None;
+    }
+    Some(netns)
 }
 
 /// Removes the files of a sandbox that are neither the delegates' nor the ledger's.

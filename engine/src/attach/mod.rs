@@ -1,17 +1,17 @@
 //! The use cases: what each CNI command does, and the ledger that they share.
 
 pub mod add;
-mod attachment;
+pub mod attachment;
 pub mod check;
 pub mod del;
 pub mod delete;
-mod document;
+pub mod document;
 pub mod entry;
 pub mod gc;
 pub mod key;
 pub mod ledger;
 pub mod lock;
-mod retry;
-mod sandbox;
+pub mod retry;
+pub mod sandbox;
 pub mod session;
 pub mod status;

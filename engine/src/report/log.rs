@@ -142,7 +142,7 @@ impl Visit for Members {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let mut text = String::new();
         // Writing to a String cannot fail.
-        drop(write!(text, "{value:?}"));
+        let _ = write!(text, "{value:?}");
         self.record_str(field, &text);
     }
 
