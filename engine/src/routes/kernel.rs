@@ -1,42 +1,49 @@
 //! The routes and links of one namespace.
 
-pub use catena_routes::{Applied, ApplyFailure, Change, Scope, Table, Undo};
+use std::io;
 
+pub use catena_routes::{Applied, ApplyFailure, Change, Scope, Table, Undo};
+use catena_routes::{Echo, Errno, Failure, Family, Request, Route, RouteSpec, Wire};
+use rtnetlink::packet_core::NLM_F_ECHO;
+
+use super::connection::Connection;
 use super::error::RouteError;
 use super::journal::{Journal, Mark};
 use super::link::Link;
+use super::message;
 use super::netns::Netns;
-use catena_routes::{Family, Route, RouteSpec, SimulatedTable};
 
 /// One namespace's routing tables over one strict connection, which is made when it is first needed.
 #[derive(Debug)]
 pub struct Kernel {
-    netns: Netns,
-    table: SimulatedTable,
+    wire: NetlinkWire,
 }
 
 impl Kernel {
+    /// A kernel for an open namespace; nothing is sent yet.
     pub fn open(netns: &Netns) -> Result<Kernel, RouteError> {
-        Ok(Kernel { netns: netns.clone(), table: SimulatedTable::new("", Vec::new(), Vec::new()) })
+        let name = netns.path().display().to_string();
+        Ok(Kernel { wire: NetlinkWire { netns: netns.clone(), name, connection: None } })
     }
 
+    /// The namespace.
     pub fn netns(&self) -> &Netns {
-        &self.netns
+        &self.wire.netns
     }
 
     /// All links, in the kernel's order.
     pub fn links(&mut self) -> Result<Vec<Link>, RouteError> {
-        Table::links(&mut self.table)
+        Table::links(&mut self.wire)
     }
 
     /// The link of that name, alternative name or hardware address.
     pub fn find_link(&mut self, text: &str) -> Result<Option<Link>, RouteError> {
-        Table::find_link(&mut self.table, text)
+        Table::find_link(&mut self.wire, text)
     }
 
     /// One whole table in the kernel's order.
     pub fn routes(&mut self, family: Family, table: u32) -> Result<Vec<Route>, RouteError> {
-        Table::routes(&mut self.table, family, table)
+        Table::routes(&mut self.wire, family, table)
     }
 
     /// See [`Table::apply`].
@@ -46,7 +53,7 @@ impl Kernel {
         changes: &[Change],
         journal: &mut Journal,
     ) -> Result<Applied, ApplyFailure> {
-        Table::apply(&mut self.table, scope, changes, journal)
+        Table::apply(&mut self.wire, scope, changes, journal)
     }
 
     /// See [`Table::replace`].
@@ -61,11 +68,97 @@ impl Kernel {
         keep_kernel: bool,
         journal: &mut Journal,
     ) -> Result<Applied, ApplyFailure> {
-        Table::replace(&mut self.table, scope, link, family, table, wanted, keep_kernel, journal)
+        Table::replace(&mut self.wire, scope, link, family, table, wanted, keep_kernel, journal)
     }
 
     /// See [`Table::undo`].
     pub fn undo(&mut self, journal: &mut Journal, to: Mark) -> Undo {
-        Table::undo(&mut self.table, journal, to)
+        Table::undo(&mut self.wire, journal, to)
+    }
+}
+
+/// Single requests to a namespace's kernel.
+#[derive(Debug)]
+pub struct NetlinkWire {
+    netns: Netns,
+    name: String,
+    connection: Option<Connection>,
+}
+
+impl NetlinkWire {
+    /// The connection; one that was lost is made anew, since undoing needs it.
+    fn connected<T>(
+        &mut self,
+        work: impl FnOnce(&mut Connection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => Connection::open(&self.netns)?,
+        };
+        let connection = self.connection.insert(connection);
+        let result = work(connection);
+        if matches!(result, Err(Failure::Lost(_) | Failure::Timeout(_))) {
+            self.connection = None;
+        }
+        result
+    }
+
+    /// Sysctls belong to the namespace of the thread that reads them, unlike what goes over a socket.
+    fn in_namespace<T: Send>(
+        &self,
+        work: impl FnOnce() -> Result<T, Failure> + Send,
+    ) -> Result<T, Failure> {
+        self.netns.run(work).map_err(|error| Failure::Namespace(error.to_string()))?
+    }
+}
+
+impl Wire for NetlinkWire {
+    fn namespace(&self) -> &str {
+        &self.name
+    }
+
+    fn links(&mut self) -> Result<Vec<Link>, Failure> {
+        self.connected(|connection| Ok(message::links(connection.dump(message::dump_links())?)))
+    }
+
+    fn dump(&mut self, family: Family, table: u32) -> Result<Vec<Route>, Failure> {
+        self.connected(|connection| {
+            let messages = connection.dump(message::dump(family, table))?;
+            message::routes(messages, family, table)
+        })
+    }
+
+    fn send(&mut self, request: &Request) -> Result<Vec<Echo>, Failure> {
+        let (message, flags) = message::request(request);
+        self.connected(|connection| message::echoes(connection.request(message, flags | NLM_F_ECHO)?))
+    }
+
+    fn sysctl(&mut self, link: &str, key: &str) -> Result<Option<String>, Failure> {
+        let path = sysctl_path(link, key)?;
+        self.in_namespace(|| match std::fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(text.trim().to_owned())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(file_failure(&path, &error)),
+        })
+    }
+
+    fn set_sysctl(&mut self, link: &str, key: &str, value: &str) -> Result<(), Failure> {
+        let path = sysctl_path(link, key)?;
+        self.in_namespace(|| std::fs::write(&path, value).map_err(|error| file_failure(&path, &error)))
+    }
+}
+
+/// A link's name is a folder's name there; the kernel allows neither `/` nor `.` and `..` in it.
+fn sysctl_path(link: &str, key: &str) -> Result<String, Failure> {
+    if link.is_empty() || link == "." || link == ".." || link.contains('/') {
+        return Err(Failure::Other(format!("{link:?} is no name of a link")));
+    }
+    Ok(format!("/proc/sys/net/ipv6/conf/{link}/{key}"))
+}
+
+fn file_failure(path: &str, error: &io::Error) -> Failure {
+    match error.raw_os_error() {
+        Some(errno) => Failure::Kernel { errno: Errno(errno), message: Some(path.to_owned()), offset: None },
+        None => Failure::Other(format!("{path}: {error}")),
     }
 }

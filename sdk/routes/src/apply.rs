@@ -1,28 +1,400 @@
-use crate::*;
-pub(crate) fn routes(_: &mut impl Wire, _: Family, _: u32) -> Result<Vec<Route>, RouteError> {
-    Ok(Vec::new())
+//! The operations: snapshot, judge, plan, carry out, read back, and on any error take back.
+
+use std::collections::BTreeSet;
+
+use crate::context::{Context, plain};
+use crate::plan::{SlotPlan, plan};
+use crate::resolve::{self, Snapshot, Target};
+use crate::revert::{revert, same};
+use crate::run::{Policy, Run, by_slot};
+use crate::slot::{Slot, SlotChange};
+use crate::wire::{Failure, Wire};
+use crate::{
+    Applied, ApplyFailure, Change, Entry, Errno, ErrorKind, Family, Journal, LinkRef, Mark, Route,
+    RouteError, RouteSpec, Scope, Sysctl, Undo,
+};
+
+/// RT_TABLE_MAIN. Gateways of other tables' routes are looked up in it as well.
+const MAIN: u32 = 254;
+/// Whether a link takes default routes from router advertisements.
+const ACCEPT_RA_DEFRTR: &str = "accept_ra_defrtr";
+
+pub(crate) fn routes(wire: &mut impl Wire, family: Family, table: u32) -> Result<Vec<Route>, RouteError> {
+    match wire.dump(family, table) {
+        Ok(routes) => Ok(routes),
+        // A table comes into being with its first route.
+        Err(failure) if failure.errno() == Some(Errno::ENOENT) => Ok(Vec::new()),
+        Err(failure) => Err(plain(wire.namespace(), &failure, "list", Some(family))),
+    }
 }
+
+pub(crate) fn links<W: Wire>(wire: &mut W) -> Result<Context, RouteError> {
+    match wire.links() {
+        Ok(links) => Ok(Context { netns: wire.namespace().to_owned(), links }),
+        Err(failure) => Err(plain(wire.namespace(), &failure, "links", None)),
+    }
+}
+
 pub(crate) fn apply(
-    _: &mut impl Wire,
-    _: &Scope,
-    _: &[Change],
-    _: &mut Journal,
+    wire: &mut impl Wire,
+    scope: &Scope,
+    changes: &[Change],
+    journal: &mut Journal,
 ) -> Result<Applied, ApplyFailure> {
-    Ok(Applied::default())
+    let mut tables = resolve::tables(changes);
+    for family in Family::ALL {
+        if tables.iter().any(|(f, table)| *f == family && *table != MAIN) {
+            tables.push((family, MAIN));
+        }
+    }
+    let (context, snapshot) = look(wire, &tables).map_err(untouched)?;
+    let target = resolve::changes(&context, scope, &snapshot, changes).map_err(untouched)?;
+    carry_out(wire, &context, &snapshot, target, journal)
 }
-#[allow(clippy::too_many_arguments, reason = "skeleton")]
+
+#[allow(clippy::too_many_arguments, reason = "as the trait's")]
 pub(crate) fn replace(
-    _: &mut impl Wire,
-    _: &Scope,
-    _: u32,
-    _: Family,
-    _: u32,
-    _: &[RouteSpec],
-    _: bool,
-    _: &mut Journal,
+    wire: &mut impl Wire,
+    scope: &Scope,
+    link: u32,
+    family: Family,
+    table: u32,
+    wanted: &[RouteSpec],
+    keep_kernel: bool,
+    journal: &mut Journal,
 ) -> Result<Applied, ApplyFailure> {
-    Ok(Applied::default())
+    let mut tables = vec![(family, table)];
+    if table != MAIN {
+        tables.push((family, MAIN));
+    }
+    let (context, snapshot) = look(wire, &tables).map_err(untouched)?;
+    let at = (link, family, table);
+    let target = resolve::wanted(&context, scope, &snapshot, at, wanted, keep_kernel).map_err(untouched)?;
+    carry_out(wire, &context, &snapshot, target, journal)
 }
-pub(crate) fn undo(_: &mut impl Wire, _: &mut Journal, _: Mark) -> Undo {
-    Undo::default()
+
+fn untouched(errors: Vec<RouteError>) -> ApplyFailure {
+    ApplyFailure { errors, undo: Undo::default(), changed: false }
+}
+
+/// The links and whole tables; all that cannot be read is reported.
+fn look(wire: &mut impl Wire, tables: &[(Family, u32)]) -> Result<(Context, Snapshot), Vec<RouteError>> {
+    let mut errors = Vec::new();
+    let context = links(wire).map_err(|error| errors.push(error)).ok();
+    let mut snapshot = Snapshot::new();
+    for (family, table) in tables {
+        if !snapshot.contains_key(&(*family, *table)) {
+            match routes(wire, *family, *table) {
+                Ok(routes) => drop(snapshot.insert((*family, *table), routes)),
+                Err(error) => errors.push(error),
+            }
+        }
+    }
+    match context {
+        Some(context) if errors.is_empty() => Ok((context, snapshot)),
+        _ => Err(errors),
+    }
+}
+
+fn carry_out(
+    wire: &mut impl Wire,
+    context: &Context,
+    snapshot: &Snapshot,
+    target: Target,
+    journal: &mut Journal,
+) -> Result<Applied, ApplyFailure> {
+    let (plans, ambiguous) = plan_all(context, snapshot, &target.slots);
+    if !ambiguous.is_empty() {
+        return Err(untouched(ambiguous));
+    }
+    let mark = journal.mark();
+    let mut notes = Vec::new();
+    let mut errors = Vec::new();
+    for link in &target.quiet {
+        match quieten(wire, context, link, journal) {
+            Ok(note) => notes.extend(note),
+            Err(error) => errors.push(error),
+        }
+    }
+    if errors.is_empty() && !plans.is_empty() {
+        let wanted = as_wanted(snapshot, &target.slots);
+        let mut run = Run::new(wire, context, journal, Policy::Apply);
+        run.execute(&plans, &wanted);
+        errors = run.errors;
+        if errors.is_empty() {
+            errors = differences(wire, context, &target.slots, |change| &change.after);
+        }
+    }
+    if errors.is_empty() {
+        let (mut added, mut deleted) = (Vec::new(), Vec::new());
+        for change in &target.slots {
+            added.extend(minus(&change.after, &change.before));
+            deleted.extend(minus(&change.before, &change.after));
+        }
+        return Ok(Applied { added, deleted, notes });
+    }
+    let changed = journal.mark() > mark;
+    let mut undo = if changed { undo(wire, journal, mark) } else { Undo::default() };
+    // What the journal does not know of shows here.
+    let residual = differences(wire, context, &target.slots, |change| &change.before);
+    if !residual.is_empty() {
+        undo.exact = false;
+        for error in residual {
+            let text = error.reason.unwrap_or_default();
+            if !undo.leftover.contains(&text) {
+                undo.leftover.push(text);
+            }
+        }
+    }
+    Err(ApplyFailure { errors, undo, changed })
+}
+
+/// All routes as they shall be.
+fn as_wanted(snapshot: &Snapshot, slots: &[SlotChange]) -> Vec<Route> {
+    let changing: BTreeSet<Slot> = slots.iter().map(|change| change.slot).collect();
+    let families: BTreeSet<Family> = slots.iter().map(|change| change.slot.dst.family()).collect();
+    let staying = snapshot.iter().filter(|((family, _), _)| families.contains(family));
+    staying
+        .flat_map(|(_, routes)| routes)
+        .filter(|route| !changing.contains(&route.slot()))
+        .chain(slots.iter().flat_map(|change| &change.after))
+        .cloned()
+        .collect()
+}
+
+fn plan_all(context: &Context, snapshot: &Snapshot, slots: &[SlotChange]) -> (Vec<SlotPlan>, Vec<RouteError>) {
+    let (mut plans, mut errors) = (Vec::new(), Vec::new());
+    for change in slots {
+        let slot = change.slot;
+        let table = snapshot.get(&(slot.dst.family(), slot.table)).map_or(&[][..], Vec::as_slice);
+        let near: Vec<Route> = table.iter().filter(|route| route.dst == slot.dst).cloned().collect();
+        match plan(change.clone(), &near) {
+            Ok(plan) => plans.push(plan),
+            Err(ambiguous) => {
+                let change = &ambiguous.change;
+                let (before, after) = (texts(context, &change.before), texts(context, &change.after));
+                let Some(route) = minus(&change.before, &change.after).into_iter().next().or(change.after.first().cloned())
+                else {
+                    continue;
+                };
+                errors.push(context.error(ErrorKind::Conflict, "replace", &route).reason(format!(
+                    "several routes share its destination, table, tos and metric, and the kernel would mistake \
+                     one for another on the way from [{before}] to [{after}]; nothing was sent"
+                )));
+            }
+        }
+    }
+    (plans, errors)
+}
+
+fn texts(context: &Context, routes: &[Route]) -> String {
+    routes.iter().map(|route| context.text(route)).collect::<Vec<_>>().join(", ")
+}
+
+/// Reads the slots' tables back and says where they are not as they shall be.
+fn differences<'a>(
+    wire: &mut impl Wire,
+    context: &Context,
+    slots: &'a [SlotChange],
+    wanted: impl Fn(&'a SlotChange) -> &'a Vec<Route>,
+) -> Vec<RouteError> {
+    let mut errors = Vec::new();
+    let tables: BTreeSet<(Family, u32)> =
+        slots.iter().map(|change| (change.slot.dst.family(), change.slot.table)).collect();
+    for (family, table) in tables {
+        let here = |slot: &Slot| slot.dst.family() == family && slot.table == table;
+        let set: BTreeSet<Slot> = slots.iter().map(|change| change.slot).filter(here).collect();
+        let now = match routes(wire, family, table) {
+            Ok(routes) => by_slot(&routes, &set),
+            Err(error) => {
+                errors.push(RouteError { operation: "verify", ..error });
+                continue;
+            }
+        };
+        for change in slots.iter().filter(|change| here(&change.slot)) {
+            let now = now.get(&change.slot).map_or(&[][..], Vec::as_slice);
+            let wanted = wanted(change);
+            if same(now, wanted) {
+                continue;
+            }
+            let missing = minus(wanted, now);
+            let extra = minus(now, wanted);
+            let mut parts = Vec::new();
+            if !missing.is_empty() {
+                parts.push(format!("missing: {}", texts(context, &missing)));
+            }
+            if !extra.is_empty() {
+                parts.push(format!("not wanted: {}", texts(context, &extra)));
+            }
+            if parts.is_empty() {
+                parts.push(format!("the order is: {}", texts(context, now)));
+            }
+            let route = missing.first().or(extra.first()).or(now.first());
+            let Some(route) = route else { continue };
+            errors.push(context.error(ErrorKind::Verify, "verify", route).reason(parts.join("; ")));
+        }
+    }
+    errors
+}
+
+/// The routes of `a` that `b` lacks. IPv6: of a route over several hops only those that `b` lacks.
+fn minus(a: &[Route], b: &[Route]) -> Vec<Route> {
+    let legs: Vec<Route> = b.iter().flat_map(Route::legs).collect();
+    let mut out = Vec::new();
+    for route in a {
+        let lacking: Vec<Route> = route.legs().into_iter().filter(|leg| !legs.contains(leg)).collect();
+        if lacking.len() == route.legs().len() {
+            out.push(route.clone());
+        } else if !lacking.is_empty() {
+            out.push(route.with_hops(lacking.into_iter().flat_map(|leg| leg.hops).collect()));
+        }
+    }
+    out
+}
+
+/// Turns default routes from router advertisements off on one link.
+fn quieten(
+    wire: &mut impl Wire,
+    context: &Context,
+    link: &LinkRef,
+    journal: &mut Journal,
+) -> Result<Option<String>, RouteError> {
+    let failed = |failure: &Failure| {
+        let error = context.link_error(ErrorKind::Other, "sysctl", link.index);
+        RouteError { link: error.link, ..plain(&context.netns, failure, "sysctl", Some(Family::V6)) }
+    };
+    let before = match wire.sysctl(&link.name, ACCEPT_RA_DEFRTR) {
+        Ok(Some(value)) => value.trim().to_owned(),
+        Ok(None) => return Ok(Some(format!("{} has no IPv6, so no router advertisements", link.name))),
+        Err(failure) => return Err(failed(&failure)),
+    };
+    if before == "0" {
+        return Ok(Some(format!("{} already ignores router advertisements' default routes", link.name)));
+    }
+    let entry = || {
+        Entry::Sysctl(Sysctl {
+            link: link.clone(),
+            key: ACCEPT_RA_DEFRTR.to_owned(),
+            before: before.clone(),
+            after: "0".to_owned(),
+        })
+    };
+    match wire.set_sysctl(&link.name, ACCEPT_RA_DEFRTR, "0") {
+        Ok(()) => journal.push(entry()),
+        Err(failure) => return Err(failed(&failure)),
+    }
+    match wire.sysctl(&link.name, ACCEPT_RA_DEFRTR) {
+        Ok(Some(value)) if value.trim() == "0" => Ok(None),
+        Ok(value) => {
+            let error = context.link_error(ErrorKind::Verify, "sysctl", link.index);
+            Err(error.reason(format!("{ACCEPT_RA_DEFRTR} reads {value:?} after 0 was written")))
+        }
+        Err(failure) => Err(failed(&failure)),
+    }
+}
+
+pub(crate) fn undo(wire: &mut impl Wire, journal: &mut Journal, to: Mark) -> Undo {
+    let mut undo = Undo::default();
+    let entries = journal.since(to).to_vec();
+    if entries.is_empty() {
+        return undo;
+    }
+    let tables: Vec<(Family, u32)> = entries
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::Route(change) => Some((change.family, change.table)),
+            Entry::Sysctl(_) => None,
+        })
+        .collect();
+    // What the first time leaves, such as after a lost connection, a second one may mend.
+    let mut left = Vec::new();
+    for _ in 0..2 {
+        left = restore_routes(wire, &tables, &entries, &mut undo);
+        if left.is_empty() {
+            break;
+        }
+    }
+    undo.leftover = left;
+    if let Ok(context) = links(wire) {
+        for entry in entries.iter().rev() {
+            if let Entry::Sysctl(sysctl) = entry {
+                restore_sysctl(wire, &context, sysctl, &mut undo);
+            }
+        }
+    }
+    undo.exact = undo.leftover.is_empty();
+    if undo.exact {
+        journal.take_from(to);
+    }
+    undo
+}
+
+/// Takes the entries back as far as possible; says what is left.
+fn restore_routes(
+    wire: &mut impl Wire,
+    tables: &[(Family, u32)],
+    entries: &[Entry],
+    undo: &mut Undo,
+) -> Vec<String> {
+    let all_left = || {
+        let mut journal = Journal::new();
+        entries.iter().for_each(|entry| journal.push(entry.clone()));
+        journal.describe()
+    };
+    let (context, snapshot) = match look(wire, tables) {
+        Ok(seen) => seen,
+        Err(errors) => {
+            undo.errors.extend(errors.into_iter().map(in_undo));
+            return all_left();
+        }
+    };
+    let (slots, notes) = revert(entries, &snapshot, &context);
+    for note in notes {
+        if !undo.notes.contains(&note) {
+            undo.notes.push(note);
+        }
+    }
+    let (plans, ambiguous) = plan_all(&context, &snapshot, &slots);
+    undo.errors.extend(ambiguous.into_iter().map(in_undo));
+    let wanted = as_wanted(&snapshot, &slots);
+    let mut scratch = Journal::new();
+    let mut run = Run::new(wire, &context, &mut scratch, Policy::Undo);
+    run.execute(&plans, &wanted);
+    undo.errors.extend(run.errors.into_iter().map(in_undo));
+    let left = differences(wire, &context, &slots, |change| &change.after);
+    left.into_iter().map(|error| error.reason.clone().unwrap_or_else(|| error.to_string())).collect()
+}
+
+fn restore_sysctl(wire: &mut impl Wire, context: &Context, sysctl: &Sysctl, undo: &mut Undo) {
+    let Some(link) = context.link(sysctl.link.index) else {
+        undo.notes.push(format!("the link {} has gone, and its settings with it", sysctl.link));
+        return;
+    };
+    let name = format!("net.ipv6.conf.{}.{}", link.name, sysctl.key);
+    let now = wire.sysctl(&link.name, &sysctl.key);
+    let failure = match now {
+        Ok(Some(now)) if now.trim() == sysctl.before => return,
+        Ok(Some(now)) if now.trim() != sysctl.after => {
+            let now = now.trim();
+            undo.notes.push(format!("{name} is {now} by now, so somebody else has set it, and it stays"));
+            return;
+        }
+        Ok(None) => return undo.notes.push(format!("{name} has gone")),
+        Ok(Some(_)) => match wire.set_sysctl(&link.name, &sysctl.key, &sysctl.before) {
+            Ok(()) => return,
+            Err(failure) => failure,
+        },
+        Err(failure) => failure,
+    };
+    let error = context.link_error(ErrorKind::Other, "sysctl", link.index);
+    undo.errors.push(in_undo(error.reason(failure.to_string())));
+    undo.leftover.push(format!("{name} is {} instead of {}", sysctl.after, sysctl.before));
+}
+
+fn in_undo(error: RouteError) -> RouteError {
+    let reason = match (error.operation, error.reason) {
+        (operation, Some(reason)) => format!("{operation}: {reason}"),
+        (operation, None) => operation.to_owned(),
+    };
+    RouteError { operation: "undo", reason: Some(reason), ..error }
 }

@@ -5,17 +5,24 @@
 //! stage's `routes` capability calls: list, apply, replace, undo.
 
 mod apply;
+mod context;
 mod errno;
 mod error;
 mod family;
+mod fib;
+mod gateway;
 mod hop;
 mod journal;
 mod json;
 mod kind;
 mod link;
+mod plan;
 mod prefix;
 mod request;
+mod resolve;
+mod revert;
 mod route;
+mod run;
 mod scope;
 mod simulate;
 mod slot;

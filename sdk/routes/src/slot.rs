@@ -12,7 +12,7 @@ pub struct Slot {
 
 /// What a slot holds and what it shall hold, in the kernel's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SlotChange {
+pub(crate) struct SlotChange {
     pub slot: Slot,
     pub before: Vec<Route>,
     pub after: Vec<Route>,

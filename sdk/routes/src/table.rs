@@ -1,4 +1,5 @@
-use crate::{Change, ErrorKind, Family, Journal, Link, Mark, Route, RouteError, RouteSpec, Scope, Wire};
+use crate::context::plain;
+use crate::{Change, Family, Journal, Link, Mark, Route, RouteError, RouteSpec, Scope, Wire};
 
 /// The operations of the contract's `routes` and `links` interfaces on one namespace. Every [`Wire`] has them.
 pub trait Table {
@@ -84,15 +85,11 @@ impl Undo {
 
 impl<W: Wire> Table for W {
     fn links(&mut self) -> Result<Vec<Link>, RouteError> {
-        Wire::links(self).map_err(|failure| {
-            RouteError::new(ErrorKind::Other, "links", self.namespace()).reason(failure.to_string())
-        })
+        Wire::links(self).map_err(|failure| plain(self.namespace(), &failure, "links", None))
     }
 
     fn find_link(&mut self, text: &str) -> Result<Option<Link>, RouteError> {
-        Wire::find_link(self, text).map_err(|failure| {
-            RouteError::new(ErrorKind::Other, "links", self.namespace()).reason(failure.to_string())
-        })
+        Wire::find_link(self, text).map_err(|failure| plain(self.namespace(), &failure, "links", None))
     }
 
     fn routes(&mut self, family: Family, table: u32) -> Result<Vec<Route>, RouteError> {

@@ -1,0 +1,532 @@
+//! From wishes to the slots that shall change: every wish is judged on the whole table, and all that is wrong is
+//! reported at once.
+
+use std::collections::BTreeMap;
+
+use crate::context::Context;
+use crate::fib::group;
+use crate::gateway::{is_link_local, on_link};
+use crate::slot::{Slot, SlotChange};
+use crate::{Change, ErrorKind, Family, Hop, Kind, LinkRef, Prefix, Route, RouteError, RouteSpec, Scope};
+
+/// Whole tables as they are, by family and table.
+pub(crate) type Snapshot = BTreeMap<(Family, u32), Vec<Route>>;
+
+/// What an operation shall do.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Target {
+    pub(crate) slots: Vec<SlotChange>,
+    /// Links that shall not take default routes from router advertisements.
+    pub(crate) quiet: Vec<LinkRef>,
+}
+
+/// The tables that the changes are about.
+pub(crate) fn tables(changes: &[Change]) -> Vec<(Family, u32)> {
+    let mut tables: Vec<(Family, u32)> = changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::Add(spec) | Change::Delete(spec) => Some((spec.family(), spec.table)),
+            Change::IgnoreRouterAdvertisements(_) => None,
+        })
+        .collect();
+    tables.sort();
+    tables.dedup();
+    tables
+}
+
+/// `apply`: the deletes first, so that an add may take a place that a delete leaves.
+pub(crate) fn changes(
+    context: &Context,
+    scope: &Scope,
+    snapshot: &Snapshot,
+    changes: &[Change],
+) -> Result<Target, Vec<RouteError>> {
+    let mut work = Work::new(context, scope, snapshot);
+    for change in changes {
+        match change {
+            Change::Delete(spec) => work.delete(spec),
+            Change::Add(_) | Change::IgnoreRouterAdvertisements(_) => {}
+        }
+    }
+    for change in changes {
+        match change {
+            Change::Delete(_) => {}
+            Change::Add(spec) => work.add(spec),
+            Change::IgnoreRouterAdvertisements(link) => work.quieten(*link),
+        }
+    }
+    work.finish()
+}
+
+/// `replace` of one link's routes.
+pub(crate) fn wanted(
+    context: &Context,
+    scope: &Scope,
+    snapshot: &Snapshot,
+    at: (u32, Family, u32),
+    wanted: &[RouteSpec],
+    keep_kernel: bool,
+) -> Result<Target, Vec<RouteError>> {
+    let mut work = Work::new(context, scope, snapshot);
+    work.replace(at, wanted, keep_kernel);
+    work.finish()
+}
+
+struct Work<'a> {
+    context: &'a Context,
+    scope: &'a Scope,
+    snapshot: &'a Snapshot,
+    /// The slots that change, as they shall be. IPv6: whole routes, not legs.
+    slots: BTreeMap<Slot, Vec<Route>>,
+    added: Vec<Route>,
+    quiet: Vec<LinkRef>,
+    errors: Vec<RouteError>,
+    /// Only the kernel can say these for sure, and does it in its own words. They are reported with other errors.
+    likely: Vec<RouteError>,
+}
+
+impl<'a> Work<'a> {
+    fn new(context: &'a Context, scope: &'a Scope, snapshot: &'a Snapshot) -> Work<'a> {
+        Work {
+            context,
+            scope,
+            snapshot,
+            slots: BTreeMap::new(),
+            added: Vec::new(),
+            quiet: Vec::new(),
+            errors: Vec::new(),
+            likely: Vec::new(),
+        }
+    }
+
+    fn table(&self, family: Family, table: u32) -> &'a [Route] {
+        self.snapshot.get(&(family, table)).map_or(&[], Vec::as_slice)
+    }
+
+    fn slot_now(&self, slot: Slot) -> Vec<Route> {
+        let table = self.table(slot.dst.family(), slot.table);
+        table.iter().filter(|route| route.slot() == slot).cloned().collect()
+    }
+
+    fn slot(&mut self, slot: Slot) -> &mut Vec<Route> {
+        if !self.slots.contains_key(&slot) {
+            let now = self.slot_now(slot);
+            self.slots.insert(slot, now);
+        }
+        self.slots.entry(slot).or_default()
+    }
+
+    fn fail(&mut self, kind: ErrorKind, operation: &'static str, route: &Route, reason: impl Into<String>) {
+        self.errors.push(self.context.error(kind, operation, route).reason(reason));
+    }
+
+    fn delete(&mut self, spec: &RouteSpec) {
+        let shape = spec.to_route();
+        if !self.table_allowed("delete", &shape) {
+            return;
+        }
+        let outside: Vec<&Hop> = spec.hops.iter().filter(|hop| !self.scope.has_link(hop.link)).collect();
+        if let Some(hop) = outside.first() {
+            let reason = self.not_in_scope(hop.link);
+            return self.fail(ErrorKind::Denied, "delete", &shape, reason);
+        }
+        let fitting: Vec<&Route> = self
+            .table(spec.family(), spec.table)
+            .iter()
+            .filter(|route| fits(spec, route) && (!spec.hops.is_empty() || self.scope.touches(route)))
+            .collect();
+        // A route with exactly the named hops is meant before one that has others as well.
+        let exact: Vec<&Route> = fitting
+            .iter()
+            .copied()
+            .filter(|route| spec.hops.is_empty() || route.hops.len() == spec.hops.len())
+            .collect();
+        match if exact.is_empty() { fitting } else { exact }.as_slice() {
+            [] => self.fail(ErrorKind::NotFound, "delete", &shape, "there is no such route"),
+            [route] => self.take_out(spec, route),
+            several => {
+                let texts: Vec<String> =
+                    several.iter().map(|route| format!("\"{}\"", self.context.text(route))).collect();
+                let reason = format!(
+                    "{} routes fit: {}; name metric, protocol, scope or source as well",
+                    several.len(),
+                    texts.join(", ")
+                );
+                self.fail(ErrorKind::Invalid, "delete", &shape, reason);
+            }
+        }
+    }
+
+    /// Takes the named hops out of a route of the table.
+    fn take_out(&mut self, spec: &RouteSpec, route: &Route) {
+        let goes = |hop: &Hop| {
+            if spec.hops.is_empty() {
+                self.scope.has_link(hop.link)
+            } else {
+                spec.hops.iter().any(|named| named.name() == hop.name())
+            }
+        };
+        let rest: Vec<Hop> = route.hops.iter().filter(|hop| !goes(hop)).cloned().collect();
+        if !self.scope.touches(route) {
+            let reason = "it has no link, and the scope covers links only";
+            return self.fail(ErrorKind::Denied, "delete", route, reason);
+        }
+        if !self.may_change("delete", route, !rest.is_empty()) {
+            return;
+        }
+        let (route, twice) = (route.clone(), self.context.text(route));
+        let slot = self.slot(route.slot());
+        match slot.iter().position(|there| *there == route) {
+            Some(place) if rest.is_empty() => {
+                slot.remove(place);
+            }
+            Some(place) => {
+                if let Some(there) = slot.get_mut(place) {
+                    *there = route.with_hops(rest);
+                }
+            }
+            // An earlier delete of the same call has already changed it.
+            None => self.take_out_again(spec, &route, &twice),
+        }
+    }
+
+    /// A second delete about one route may name other hops of it.
+    fn take_out_again(&mut self, spec: &RouteSpec, route: &Route, text: &str) {
+        let named: Vec<_> = spec.hops.iter().map(Hop::name).collect();
+        let slot = self.slot(route.slot());
+        let place = slot.iter().position(|there| {
+            there.with_hops(route.hops.clone()) == *route
+                && !named.is_empty()
+                && named.iter().all(|name| there.hops.iter().any(|hop| hop.name() == *name))
+        });
+        let Some(place) = place else {
+            let reason = format!("two deletes of one call name \"{text}\"");
+            return self.fail(ErrorKind::Invalid, "delete", route, reason);
+        };
+        let there = slot.remove(place);
+        let rest: Vec<Hop> = there.hops.iter().filter(|hop| !named.contains(&hop.name())).cloned().collect();
+        if !rest.is_empty() {
+            slot.insert(place, there.with_hops(rest));
+        }
+    }
+
+    fn add(&mut self, spec: &RouteSpec) {
+        let Some(route) = self.valid("add", spec) else { return };
+        let slot = route.slot();
+        let (context, scope) = (self.context, self.scope);
+        let twice = self.added.iter().any(|other| other.slot() == slot);
+        let holder = self.slot(slot).first().cloned();
+        match holder {
+            _ if twice => {
+                let reason = "two routes of one call have the same destination, table, tos and metric; \
+                              name different metrics, or make them the hops of one route";
+                self.fail(ErrorKind::Invalid, "add", &route, reason);
+            }
+            Some(holder) => {
+                let kind = if scope.covers(&holder) { ErrorKind::Exists } else { ErrorKind::Conflict };
+                let reason = format!("its place is held by \"{}\"", context.text(&holder));
+                self.fail(kind, "add", &route, reason);
+            }
+            None => {
+                self.slot(slot).push(route.clone());
+                self.added.push(route);
+            }
+        }
+    }
+
+    fn replace(&mut self, (link, family, table): (u32, Family, u32), wanted: &[RouteSpec], keep_kernel: bool) {
+        let any = Route { table, ..Route::new(Prefix::default_route(family), vec![Hop::dev(link)]) };
+        if !self.table_allowed("replace", &any) {
+            return;
+        }
+        if !self.scope.has_link(link) {
+            let error = self.context.link_error(ErrorKind::Denied, "replace", link);
+            return self.errors.push(error.reason(self.not_in_scope(link)));
+        }
+        let mut routes: Vec<Route> = Vec::new();
+        for spec in wanted {
+            if let Some(reason) = misplaced(spec, link, family, table) {
+                self.fail(ErrorKind::Invalid, "replace", &spec.to_route(), reason);
+                continue;
+            }
+            // A member that is not named is as the table has it.
+            let now = self.table(family, table).iter().find(|route| {
+                fits(spec, route) && route.hops.len() == spec.hops.len() && same_hops(spec, route)
+            });
+            let Some(route) = now.cloned().or_else(|| self.valid("replace", spec)) else { continue };
+            if routes.iter().any(|other| other.slot() == route.slot()) {
+                let reason = "two wanted routes have the same destination, table, tos and metric";
+                self.fail(ErrorKind::Invalid, "replace", &route, reason);
+            } else {
+                routes.push(route);
+            }
+        }
+        let stays = |route: &Route| {
+            let protected = is_link_local(route.dst.addr()) || route.dst.addr().is_multicast();
+            (protected || (keep_kernel && route.is_kernels()))
+                && !routes.iter().any(|wanted| wanted.slot() == route.slot())
+        };
+        for route in self.table(family, table).iter().filter(|route| route.has_hop_on(link)) {
+            if stays(route) || routes.contains(route) {
+                continue;
+            }
+            let rest: Vec<Hop> = route.hops.iter().filter(|hop| hop.link != link).cloned().collect();
+            if self.wanted_legs_are_there(route, link, &routes) || !self.may_change("replace", route, !rest.is_empty()) {
+                continue;
+            }
+            let slot = self.slot(route.slot());
+            if let Some(place) = slot.iter().position(|there| there == route) {
+                slot.remove(place);
+                if !rest.is_empty() {
+                    slot.insert(place, route.with_hops(rest));
+                }
+            }
+        }
+        for route in routes {
+            let now = self.slot_now(route.slot());
+            if now.contains(&route) || now.iter().any(|there| merged(there, &route, link)) {
+                continue;
+            }
+            match self.slot(route.slot()).first().cloned() {
+                None => {
+                    self.slot(route.slot()).push(route.clone());
+                    self.added.push(route);
+                }
+                Some(holder) => {
+                    let reason = format!("its place is held by \"{}\"", self.context.text(&holder));
+                    self.fail(ErrorKind::Conflict, "replace", &route, reason);
+                }
+            }
+        }
+    }
+
+    /// The IPv6 route over several links already has, on this link, just the hops that are wanted.
+    fn wanted_legs_are_there(&self, route: &Route, link: u32, wanted: &[Route]) -> bool {
+        wanted.iter().any(|wanted| merged(route, wanted, link))
+    }
+
+    fn quieten(&mut self, link: u32) {
+        if !self.scope.has_link(link) {
+            let error = self.context.link_error(ErrorKind::Denied, "sysctl", link);
+            self.errors.push(error.reason(self.not_in_scope(link)));
+        } else if self.context.link(link).is_none() {
+            let error = self.context.link_error(ErrorKind::NoDevice, "sysctl", link);
+            self.errors.push(error.reason("there is no such link"));
+        } else {
+            let link = self.context.link_ref(link);
+            if !self.quiet.contains(&link) {
+                self.quiet.push(link);
+            }
+        }
+    }
+
+    /// The route that a spec to be added makes, if nothing speaks against it.
+    fn valid(&mut self, operation: &'static str, spec: &RouteSpec) -> Option<Route> {
+        let route = spec.to_route();
+        let so_far = self.errors.len();
+        self.table_allowed(operation, &route);
+        for reason in nonsense(spec) {
+            self.fail(ErrorKind::Invalid, operation, &route, reason);
+        }
+        if spec.kind.rejects() && !self.scope.has_link(0) {
+            let reason = "a route of this type has no link, and the scope covers links only";
+            self.fail(ErrorKind::Denied, operation, &route, reason);
+        }
+        let mut links: Vec<u32> = spec.hops.iter().map(|hop| hop.link).collect();
+        links.sort_unstable();
+        links.dedup();
+        for index in links {
+            match self.context.link(index) {
+                _ if !self.scope.has_link(index) => {
+                    let reason = self.not_in_scope(index);
+                    self.fail(ErrorKind::Denied, operation, &route, reason);
+                }
+                None => self.fail(ErrorKind::NoDevice, operation, &route, "there is no such link"),
+                Some(link) if !link.up => {
+                    let reason = format!("the link {} is down", link.name);
+                    self.fail(ErrorKind::LinkDown, operation, &route, reason);
+                }
+                Some(_) => {}
+            }
+        }
+        (self.errors.len() == so_far).then_some(route)
+    }
+
+    fn table_allowed(&mut self, operation: &'static str, route: &Route) -> bool {
+        let allowed = self.scope.has_table(route.table);
+        if !allowed {
+            let reason = format!("table {} is outside the scope; a grant would have to name it", route.table);
+            self.fail(ErrorKind::Denied, operation, route, reason);
+        }
+        allowed
+    }
+
+    fn not_in_scope(&self, link: u32) -> String {
+        format!("the link {} is outside the scope", self.context.link_ref(link))
+    }
+
+    /// Whether a route can be changed and put back.
+    fn may_change(&mut self, operation: &'static str, route: &Route, partly: bool) -> bool {
+        if let Some(why) = &route.fixed {
+            let reason = format!("it could not be put back: {why}");
+            self.fail(ErrorKind::Other, operation, route, reason);
+            return false;
+        }
+        if partly && route.object.is_some() {
+            let reason = "its hops come from a nexthop object, so no single one can be taken out";
+            self.fail(ErrorKind::Invalid, operation, route, reason);
+            return false;
+        }
+        true
+    }
+
+    fn finish(mut self) -> Result<Target, Vec<RouteError>> {
+        self.judge_gateways();
+        if !self.errors.is_empty() {
+            self.errors.append(&mut self.likely);
+            return Err(self.errors);
+        }
+        let slots = std::mem::take(&mut self.slots);
+        let slots = slots
+            .into_iter()
+            .map(|(slot, after)| SlotChange { slot, before: self.slot_now(slot), after: tidy(slot, after) })
+            .filter(|change| change.before != change.after)
+            .collect();
+        Ok(Target { slots, quiet: self.quiet })
+    }
+
+    /// The kernel judges a gateway once, when the route comes. It cannot know that this very operation takes away
+    /// what makes the gateway reachable.
+    fn judge_gateways(&mut self) {
+        let (mut certain, mut likely) = (Vec::new(), Vec::new());
+        for route in &self.added {
+            let now = self.snapshot.iter().filter(|((f, _), _)| *f == route.family).flat_map(|(_, routes)| routes);
+            let untouched = now.clone().filter(|route| !self.slots.contains_key(&route.slot()));
+            let changed = self.slots.iter().filter(|(slot, _)| slot.dst.family() == route.family);
+            let after = untouched.chain(changed.flat_map(|(_, routes)| routes));
+            for hop in route.hops.iter().filter(|hop| !on_link(route, hop, after.clone())) {
+                let gateway = hop.gateway.map(|g| g.to_string()).unwrap_or_default();
+                let link = self.context.name(hop.link);
+                let error = self.context.error(ErrorKind::GatewayUnreachable, "add", route);
+                if on_link(route, hop, now.clone()) {
+                    certain.push(error.reason(format!(
+                        "the same operation takes away the route that makes {gateway} reachable on {link}"
+                    )));
+                } else {
+                    likely.push(error.reason(format!("no route makes {gateway} reachable on {link}")));
+                }
+            }
+        }
+        self.errors.append(&mut certain);
+        self.likely.append(&mut likely);
+    }
+}
+
+/// What is left of an IPv6 slot's routes may merge.
+fn tidy(slot: Slot, routes: Vec<Route>) -> Vec<Route> {
+    match slot.dst.family() {
+        Family::V4 => routes,
+        Family::V6 => {
+            let legs: Vec<Route> = routes.iter().flat_map(Route::legs).collect();
+            group(legs.iter())
+        }
+    }
+}
+
+/// Whether `there`, an IPv6 route over several links, is what the kernel made of `wanted` and others' hops.
+fn merged(there: &Route, wanted: &Route, link: u32) -> bool {
+    let on_link = |route: &Route| -> Vec<_> {
+        route.hops.iter().filter(|hop| hop.link == link).map(|hop| (hop.name(), hop.onlink)).collect()
+    };
+    there.family == Family::V6
+        && there.slot() == wanted.slot()
+        && there.kind == wanted.kind
+        && there.hops.iter().any(|hop| hop.link != link)
+        && on_link(there) == on_link(wanted)
+}
+
+fn same_hops(spec: &RouteSpec, route: &Route) -> bool {
+    let mut wanted = spec.to_route().hops;
+    let mut there = route.hops.clone();
+    wanted.sort();
+    there.sort();
+    wanted == there
+}
+
+/// Whether a route of the table is what the spec names.
+fn fits(spec: &RouteSpec, route: &Route) -> bool {
+    let metric = match (spec.family(), spec.metric) {
+        (Family::V6, Some(0)) => Some(Family::V6.default_metric()),
+        (_, metric) => metric,
+    };
+    route.table == spec.table
+        && route.dst == spec.dst
+        && route.kind == spec.kind
+        && route.tos == spec.tos
+        && route.from.is_none()
+        && metric.is_none_or(|metric| metric == route.metric)
+        && spec.protocol.is_none_or(|protocol| protocol == route.protocol)
+        && (spec.family() == Family::V6 || spec.scope.is_none_or(|scope| scope == route.scope))
+        && (spec.source.is_none() || spec.source == route.source)
+        && (spec.mtu.is_none() || spec.mtu == route.mtu)
+        && (spec.advmss.is_none() || spec.advmss == route.advmss)
+        && spec.hops.iter().all(|named| route.hops.iter().any(|hop| hop.name() == named.name()))
+}
+
+fn misplaced(spec: &RouteSpec, link: u32, family: Family, table: u32) -> Option<String> {
+    if spec.family() != family {
+        Some(format!("it is not {family}"))
+    } else if spec.table != table {
+        Some(format!("it is not of table {table}"))
+    } else if spec.hops.is_empty() || spec.hops.iter().any(|hop| hop.link != link) {
+        Some("all of its hops must be on the link whose routes are replaced".to_owned())
+    } else {
+        None
+    }
+}
+
+/// What is wrong with a route to be added in itself.
+fn nonsense(spec: &RouteSpec) -> Vec<String> {
+    let family = spec.family();
+    let mut wrong = Vec::new();
+    if spec.table == 0 {
+        wrong.push("table 0 stands for none".to_owned());
+    }
+    if family == Family::V6 && spec.tos != 0 {
+        wrong.push("an ipv6 route has no tos".to_owned());
+    }
+    if spec.source.is_some_and(|source| Family::of(source) != family) {
+        wrong.push(format!("its source is not {family}"));
+    }
+    if spec.mtu == Some(0) || spec.advmss == Some(0) {
+        wrong.push("an mtu or advmss of 0 stands for none".to_owned());
+    }
+    if spec.kind.rejects() && !spec.hops.is_empty() {
+        wrong.push(format!("a route of type {} has no next hop", spec.kind));
+    }
+    if !spec.kind.rejects() && spec.hops.is_empty() {
+        wrong.push(format!("a route of type {} needs a next hop", spec.kind));
+    }
+    for (i, hop) in spec.hops.iter().enumerate() {
+        if spec.hops.iter().skip(i + 1).any(|other| other.name() == hop.name()) {
+            wrong.push("the same next hop is there twice".to_owned());
+        }
+        match hop.gateway {
+            Some(gateway) if gateway.is_unspecified() => {
+                wrong.push(format!("{gateway} is no gateway; a hop without one has none"));
+            }
+            Some(gateway) if family == Family::V6 && Family::of(gateway) == Family::V4 => {
+                wrong.push(format!("an ipv6 route cannot have the ipv4 gateway {gateway}"));
+            }
+            None if hop.onlink => wrong.push("onlink needs a gateway".to_owned()),
+            None if family == Family::V6 && spec.hops.len() > 1 => {
+                wrong.push("each of several ipv6 hops needs a gateway".to_owned());
+            }
+            _ => {}
+        }
+    }
+    if spec.kind != Kind::Unicast && spec.hops.len() > 1 {
+        wrong.push(format!("a route of type {} has one hop at most", spec.kind));
+    }
+    wrong
+}

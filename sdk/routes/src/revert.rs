@@ -1,0 +1,123 @@
+//! What a journal's entries, taken back, make of the tables as they are now.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::context::Context;
+use crate::fib::group;
+use crate::resolve::Snapshot;
+use crate::run::by_slot;
+use crate::slot::{Slot, SlotChange};
+use crate::{Entry, Family, Hop, Route, RouteChange};
+
+/// The slots that differ, and what there is to say about what cannot come back.
+pub(crate) fn revert(entries: &[Entry], now: &Snapshot, context: &Context) -> (Vec<SlotChange>, Vec<String>) {
+    let changes: Vec<&RouteChange> = entries.iter().filter_map(route_change).collect();
+    let mut slots: BTreeMap<Slot, Vec<Route>> = BTreeMap::new();
+    for ((family, table), routes) in now {
+        let touched: BTreeSet<Slot> = changes
+            .iter()
+            .filter(|change| change.family == *family && change.table == *table)
+            .flat_map(|change| change.removed.iter().chain(&change.added).map(Route::slot))
+            .collect();
+        slots.extend(by_slot(routes, &touched));
+    }
+    let before = slots.clone();
+    for held in slots.values_mut() {
+        *held = held.iter().flat_map(Route::legs).collect();
+    }
+    let mut notes = BTreeSet::new();
+    for change in changes.into_iter().rev() {
+        take_back(change, &before, &mut slots, context, &mut notes);
+    }
+    let changes = slots.into_iter().filter_map(|(slot, after)| {
+        let after = match slot.dst.family() {
+            Family::V4 => after,
+            Family::V6 => group(after.iter()),
+        };
+        let before = before.get(&slot).cloned().unwrap_or_default();
+        (!same(&before, &after)).then_some(SlotChange { slot, before, after })
+    });
+    (changes.collect(), notes.into_iter().collect())
+}
+
+/// Whether two states of a slot are the same. Only among IPv4 aliases the order counts.
+pub(crate) fn same(a: &[Route], b: &[Route]) -> bool {
+    let sorted = |routes: &[Route]| {
+        let mut routes = routes.to_vec();
+        routes.sort();
+        routes
+    };
+    match a.first().map(|route| route.family) {
+        Some(Family::V6) => sorted(a) == sorted(b),
+        _ => a == b,
+    }
+}
+
+fn route_change(entry: &Entry) -> Option<&RouteChange> {
+    match entry {
+        Entry::Route(change) => Some(change),
+        Entry::Sysctl(_) => None,
+    }
+}
+
+fn take_back(
+    change: &RouteChange,
+    before: &BTreeMap<Slot, Vec<Route>>,
+    slots: &mut BTreeMap<Slot, Vec<Route>>,
+    context: &Context,
+    notes: &mut BTreeSet<String>,
+) {
+    let mut place = change.position;
+    for route in &change.added {
+        let slot = route.slot();
+        let shown = before.get(&slot).map_or(&[][..], Vec::as_slice);
+        let Some(held) = slots.get_mut(&slot) else { continue };
+        if let Some(there) = find(held, route, shown) {
+            held.remove(there);
+            place = there;
+        }
+    }
+    for (i, route) in change.removed.iter().enumerate() {
+        let names = change.names();
+        let gone: Vec<&Hop> = route.hops.iter().filter(|hop| context.link(hop.link).is_none()).collect();
+        notes.extend(gone.iter().map(|hop| {
+            format!("the link {} (index {}) has gone, and its routes with it", names(hop.link), hop.link)
+        }));
+        if !gone.is_empty() && gone.len() == route.hops.len() {
+            continue;
+        }
+        let rest = route.hops.iter().filter(|hop| !gone.contains(hop)).cloned().collect();
+        let route = if gone.is_empty() { route.clone() } else { route.with_hops(rest) };
+        let slot = route.slot();
+        let shown = before.get(&slot).map_or(&[][..], Vec::as_slice);
+        let Some(held) = slots.get_mut(&slot) else { continue };
+        if find(held, &route, shown).is_some() {
+            continue;
+        }
+        if route.is_from_ra() && route.expires.0.is_some() {
+            notes.insert(format!(
+                "\"{}\" is back with the lifetime it had; the kernel takes it for one that was configured, so an \
+                 advertisement that ends it early does not remove it",
+                context.text(&route)
+            ));
+        }
+        let end = held.len();
+        held.insert(if route.family == Family::V4 { (place + i).min(end) } else { end }, route);
+    }
+}
+
+/// Where a route or leg is. In an IPv6 route of several hops (as `shown` by the dump) a leg's own protocol,
+/// source and metrics do not show.
+fn find(held: &[Route], route: &Route, shown: &[Route]) -> Option<usize> {
+    let strictly = held.iter().position(|there| there == route);
+    strictly.or_else(|| {
+        let name = match (route.family, route.hops.as_slice()) {
+            (Family::V6, [hop]) => hop.name(),
+            _ => return None,
+        };
+        let merged = shown.iter().any(|r| r.hops.len() > 1 && r.hops.iter().any(|hop| hop.name() == name));
+        held.iter().position(|there| {
+            merged && there.kind == route.kind && there.hops.iter().map(Hop::name).eq(std::iter::once(name))
+        })
+    })
+}

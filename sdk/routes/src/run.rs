@@ -1,0 +1,391 @@
+//! Carries plans out, request by request: each must be acknowledged and echoed as what was meant, and whatever it
+//! really did is in the journal.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use crate::context::Context;
+use crate::gateway::on_link;
+use crate::plan::{SlotPlan, Step};
+use crate::slot::Slot;
+use crate::wire::Failure;
+use crate::{
+    Echo, Entry, Errno, ErrorKind, Family, Hop, Journal, Mode, Prefix, Request, Route, RouteChange, RouteError, Wire,
+};
+
+/// How to deal with refusals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Policy {
+    /// Every addition is tried, so that all that is refused is reported; nothing is deleted if one was refused.
+    Apply,
+    /// Go on: as much as possible shall be as it was.
+    Undo,
+}
+
+pub(crate) struct Run<'a, W: Wire> {
+    pub(crate) wire: &'a mut W,
+    pub(crate) context: &'a Context,
+    pub(crate) journal: &'a mut Journal,
+    pub(crate) policy: Policy,
+    pub(crate) errors: Vec<RouteError>,
+    /// After an answer that was lost, or a route that was not meant, nothing more is sent.
+    stopped: bool,
+}
+
+/// What became of a step.
+enum Outcome {
+    Done,
+    /// Perhaps only because another step has to come first.
+    Unreachable(Failure),
+    Failed,
+}
+
+impl<'a, W: Wire> Run<'a, W> {
+    pub(crate) fn new(wire: &'a mut W, context: &'a Context, journal: &'a mut Journal, policy: Policy) -> Run<'a, W> {
+        Run { wire, context, journal, policy, errors: Vec::new(), stopped: false }
+    }
+
+    /// `wanted`: the routes as they shall be, which say whether a refused gateway has a point.
+    pub(crate) fn execute(&mut self, plans: &[SlotPlan], wanted: &[Route]) {
+        let failed = self.additions(plans, wanted);
+        if self.stopped || (self.policy == Policy::Apply && !failed.is_empty()) {
+            return;
+        }
+        self.deletions(plans, &failed);
+    }
+
+    /// Additions before deletions leaves no gap. Those without gateway come first, since they make gateways
+    /// reachable; what is still refused is tried again as long as something else succeeds.
+    fn additions(&mut self, plans: &[SlotPlan], wanted: &[Route]) -> BTreeSet<Slot> {
+        // A slot whose way begins with a deletion keeps its own order, in the second half.
+        let mut open: Vec<(Slot, &[Step])> = plans
+            .iter()
+            .map(|plan| (plan.change.slot, leading_additions(&plan.steps)))
+            .filter(|(_, steps)| !steps.is_empty())
+            .collect();
+        open.sort_by_key(|(slot, steps)| {
+            (steps.iter().flat_map(|s| &s.added).any(has_gateway), std::cmp::Reverse(slot.dst.len()))
+        });
+        let mut failed = BTreeSet::new();
+        let mut scaffold = false;
+        while !open.is_empty() && !self.stopped {
+            let mut again = Vec::new();
+            let mut progress = false;
+            let mut refusals = Vec::new();
+            for (slot, steps) in std::mem::take(&mut open) {
+                let mut rest = steps;
+                while let [step, later @ ..] = rest {
+                    if self.stopped {
+                        break;
+                    }
+                    let mut outcome = self.send(step);
+                    if let Outcome::Unreachable(failure) = outcome {
+                        let point = self.policy == Policy::Undo || has_point(step, wanted);
+                        outcome = if scaffold && point { self.with_scaffold(step) } else { Outcome::Unreachable(failure) };
+                    }
+                    match outcome {
+                        Outcome::Done => {
+                            progress = true;
+                            rest = later;
+                        }
+                        Outcome::Unreachable(failure) => {
+                            refusals.push((slot, step, failure));
+                            again.push((slot, rest));
+                            break;
+                        }
+                        Outcome::Failed => {
+                            failed.insert(slot);
+                            break;
+                        }
+                    }
+                }
+            }
+            if !progress && !again.is_empty() {
+                if scaffold {
+                    for (slot, step, failure) in refusals {
+                        self.refused(step, &failure);
+                        failed.insert(slot);
+                    }
+                    break;
+                }
+                scaffold = true;
+            }
+            open = again;
+        }
+        failed
+    }
+
+    /// Routes with a gateway go first, so that no gateway loses its link before its route.
+    fn deletions(&mut self, plans: &[SlotPlan], failed: &BTreeSet<Slot>) {
+        let mut open: Vec<&[Step]> = plans
+            .iter()
+            .filter(|plan| !failed.contains(&plan.change.slot))
+            .map(|plan| plan.steps.get(leading_additions(&plan.steps).len()..).unwrap_or_default())
+            .collect();
+        open.sort_by_key(|steps| !steps.iter().flat_map(|s| &s.removed).any(has_gateway));
+        for step in open.into_iter().flatten() {
+            if self.stopped {
+                return;
+            }
+            let mut outcome = self.send(step);
+            if matches!(outcome, Outcome::Unreachable(_)) {
+                outcome = self.with_scaffold(step);
+            }
+            match outcome {
+                Outcome::Done => {}
+                Outcome::Unreachable(failure) => self.refused(step, &failure),
+                Outcome::Failed if self.policy == Policy::Apply => return,
+                Outcome::Failed => {}
+            }
+        }
+    }
+
+    fn send(&mut self, step: &Step) -> Outcome {
+        match self.wire.send(&step.request) {
+            Ok(echoes) => self.judge(step, echoes),
+            Err(failure) if step.adds() && is_unreachable(&failure) => Outcome::Unreachable(failure),
+            Err(failure) if failure.is_uncertain() => {
+                self.refused(step, &failure);
+                self.stopped = true;
+                self.settle(step);
+                Outcome::Failed
+            }
+            Err(failure) => {
+                self.refused(step, &failure);
+                Outcome::Failed
+            }
+        }
+    }
+
+    fn refused(&mut self, step: &Step, failure: &Failure) {
+        let Some(route) = step.added.first().or(step.removed.first()) else { return };
+        let route = self.whole(step, route);
+        let mut error = self.context.failed(failure, operation(step), &route);
+        if error.kind == ErrorKind::GatewayUnreachable && route.family == Family::V6 {
+            for hop in &route.hops {
+                let name = self.context.name(hop.link);
+                // A failing read only means that there is nothing more to say about the refusal.
+                if let Ok(Some(value)) = self.wire.sysctl(&name, "disable_ipv6")
+                    && value.trim() == "1"
+                {
+                    error.kind = ErrorKind::Ipv6Disabled;
+                    error.reason = Some(format!("IPv6 is disabled on {name} (disable_ipv6 is 1)"));
+                }
+            }
+        }
+        self.errors.push(error);
+    }
+
+    /// An IPv6 step's legs as the one route that they make.
+    fn whole(&self, step: &Step, route: &Route) -> Route {
+        let legs = if step.added.is_empty() { &step.removed } else { &step.added };
+        route.with_hops(legs.iter().flat_map(|leg| leg.hops.iter().cloned()).collect())
+    }
+
+    /// Compares what the kernel says it did with what was meant.
+    fn judge(&mut self, step: &Step, echoes: Vec<Echo>) -> Outcome {
+        if step.adds() {
+            let meant = echoes.iter().any(|echo| !echo.deleted && step.added.iter().all(|r| shows(&echo.route, r)));
+            if meant {
+                self.record(step.removed.clone(), step.added.clone(), step.position);
+                return Outcome::Done;
+            }
+        } else if let [leg] = step.removed.as_slice()
+            && let [echo] = echoes.as_slice()
+            && echo.deleted
+        {
+            let mut gone = echo.route.clone();
+            if is_leg(&gone, leg, step.request.protocol == 0) {
+                // The echo has no weight.
+                gone.hops.clone_from(&leg.hops);
+                self.record(vec![gone], Vec::new(), step.position);
+                return Outcome::Done;
+            }
+        }
+        self.stopped = true;
+        let Some(route) = step.added.first().or(step.removed.first()) else { return Outcome::Failed };
+        let error = self.context.error(ErrorKind::WrongRoute, operation(step), &self.whole(step, route));
+        if echoes.is_empty() {
+            self.errors.push(error.reason("the kernel acknowledged it, but did not say which route it changed"));
+            self.settle(step);
+            return Outcome::Failed;
+        }
+        let texts: Vec<String> = echoes
+            .iter()
+            .map(|echo| {
+                let verb = if echo.deleted { "deleted" } else { "added" };
+                format!("{verb} \"{}\"", self.context.text(&echo.route))
+            })
+            .collect();
+        self.errors.push(error.reason(format!("the kernel {} instead", texts.join(", "))));
+        for echo in echoes {
+            match echo.deleted {
+                true => self.record(echo.route.legs(), Vec::new(), 0),
+                false => self.record(Vec::new(), echo.route.legs(), 0),
+            }
+        }
+        Outcome::Failed
+    }
+
+    fn record(&mut self, removed: Vec<Route>, added: Vec<Route>, position: usize) {
+        let Some(route) = added.first().or(removed.first()) else { return };
+        let (family, table) = (route.family, route.table);
+        let links = self.context.link_refs(added.iter().chain(&removed));
+        self.journal.push(Entry::Route(RouteChange { family, table, removed, added, position, links }));
+    }
+
+    /// Whether a request without an answer was carried out, the table itself says.
+    fn settle(&mut self, step: &Step) {
+        let Some(route) = step.added.first().or(step.removed.first()).cloned() else { return };
+        let now = match self.wire.dump(route.family, route.table) {
+            Ok(now) => now,
+            Err(failure) => {
+                self.errors.push(self.context.failed(&failure, "list", &route));
+                // Taken for done: undoing what was not done does nothing.
+                return self.record(step.removed.clone(), step.added.clone(), step.position);
+            }
+        };
+        let legs: Vec<Route> = now.iter().flat_map(Route::legs).collect();
+        let there = |leg: &&Route| legs.iter().any(|now| is_leg(now, leg, true));
+        let removed: Vec<Route> = step.removed.iter().filter(|leg| !there(leg)).cloned().collect();
+        let added: Vec<Route> = step.added.iter().filter(there).cloned().collect();
+        self.record(removed, added, step.position);
+    }
+
+    /// The kernel looks a gateway up among the routes of the moment, so a route that is right in the end can be
+    /// refused now, and one that was there cannot come back. A host route to the gateway, for the time of the
+    /// request, makes it reachable.
+    fn with_scaffold(&mut self, step: &Step) -> Outcome {
+        let mut poles: Vec<Route> = Vec::new();
+        for route in &step.added {
+            for hop in route.hops.iter().filter(|hop| !hop.onlink) {
+                let gateway = hop.gateway.filter(|gateway| Family::of(*gateway) == route.family);
+                let Some(gateway) = gateway else { continue };
+                let there = poles.iter().any(|pole| pole.dst == Prefix::host(gateway) && pole.has_hop_on(hop.link));
+                if !there && !self.stopped {
+                    poles.extend(self.raise_pole(route, gateway, hop.link));
+                }
+            }
+        }
+        let outcome = if self.stopped { Outcome::Failed } else { self.send(step) };
+        let all_gone = poles.into_iter().fold(true, |gone, pole| self.drop_pole(pole) && gone);
+        if all_gone { outcome } else { Outcome::Failed }
+    }
+
+    fn raise_pole(&mut self, route: &Route, gateway: IpAddr, link: u32) -> Option<Route> {
+        // A low metric, so that it is found before another route to the gateway.
+        for metric in 1..=POLE_METRICS {
+            let pole = Route {
+                table: route.table,
+                metric,
+                protocol: POLE_PROTOCOL,
+                ..Route::new(Prefix::host(gateway), vec![Hop::dev(link)])
+            };
+            match self.wire.send(&Request::add(&pole, Mode::Exclusive)) {
+                Ok(echoes) => {
+                    if echoes.iter().any(|echo| !echo.deleted && is_leg(&echo.route, &pole, false)) {
+                        return Some(pole);
+                    }
+                    let step = Step::add(&pole, Mode::Exclusive);
+                    self.judge(&step, echoes);
+                    return None;
+                }
+                Err(failure) if failure.errno() == Some(Errno::EEXIST) => {}
+                Err(failure) => {
+                    self.errors.push(self.context.failed(&failure, "add", &pole));
+                    if failure.is_uncertain() {
+                        self.stopped = true;
+                        self.settle(&Step::add(&pole, Mode::Exclusive));
+                    }
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// A help route that stays is in the journal like any other.
+    fn drop_pole(&mut self, pole: Route) -> bool {
+        let error = match self.wire.send(&Request::delete(&pole)) {
+            Ok(echoes) => match echoes.as_slice() {
+                [echo] if echo.deleted && is_leg(&echo.route, &pole, false) => return true,
+                _ => {
+                    let error = self.context.error(ErrorKind::WrongRoute, "delete", &pole);
+                    error.reason("the kernel deleted another route than this help route")
+                }
+            },
+            Err(failure) => self.context.failed(&failure, "delete", &pole),
+        };
+        self.errors.push(error);
+        self.stopped = true;
+        self.record(Vec::new(), vec![pole], 0);
+        false
+    }
+}
+
+/// How many metrics are tried for a help route.
+const POLE_METRICS: u32 = 8;
+/// A protocol number of its own (RTPROT_* values from 192 on are not assigned there), so that a help route can
+/// be told from any other.
+const POLE_PROTOCOL: u8 = 235;
+
+fn leading_additions(steps: &[Step]) -> &[Step] {
+    let count = steps.iter().take_while(|step| step.adds()).count();
+    steps.get(..count).unwrap_or_default()
+}
+
+fn operation(step: &Step) -> &'static str {
+    match (step.adds(), step.removed.is_empty()) {
+        (true, true) => "add",
+        (true, false) => "replace",
+        (false, _) => "delete",
+    }
+}
+
+fn has_gateway(route: &Route) -> bool {
+    route.hops.iter().any(|hop| hop.gateway.is_some())
+}
+
+fn is_unreachable(failure: &Failure) -> bool {
+    matches!(failure.errno(), Some(Errno::ENETUNREACH | Errno::EHOSTUNREACH))
+}
+
+fn has_point(step: &Step, wanted: &[Route]) -> bool {
+    step.added.iter().all(|route| route.hops.iter().all(|hop| on_link(route, hop, wanted.iter())))
+}
+
+/// Whether the kernel's route has all that a leg has. Several hops show only one's protocol, source and metrics.
+fn shows(echo: &Route, leg: &Route) -> bool {
+    if echo.hops.len() > 1 && echo.family == Family::V6 {
+        echo.slot() == leg.slot()
+            && echo.kind == leg.kind
+            && leg.hops.iter().all(|hop| echo.hops.iter().any(|h| h.name() == hop.name() && h.onlink == hop.onlink))
+    } else {
+        is_leg(echo, leg, false)
+    }
+}
+
+/// Whether the kernel's leg is this one; `loosely` where a dump hides a leg's own protocol, source and metrics.
+fn is_leg(echo: &Route, leg: &Route, loosely: bool) -> bool {
+    let leg = leg.clone().normalised();
+    let echo = echo.clone().normalised();
+    if loosely && echo.family == Family::V6 {
+        echo.slot() == leg.slot()
+            && echo.kind == leg.kind
+            && echo.hops.iter().map(Hop::name).eq(leg.hops.iter().map(Hop::name))
+    } else {
+        // A nexthop object brings its hops; the echo of an addition may still come before they are known.
+        echo == leg || (leg.object.is_some() && echo.object == leg.object && echo.slot() == leg.slot())
+    }
+}
+
+/// Slots of a table, in the kernel's order within each.
+pub(crate) fn by_slot(routes: &[Route], slots: &BTreeSet<Slot>) -> BTreeMap<Slot, Vec<Route>> {
+    let mut out: BTreeMap<Slot, Vec<Route>> = slots.iter().map(|slot| (*slot, Vec::new())).collect();
+    for route in routes {
+        if let Some(held) = out.get_mut(&route.slot()) {
+            held.push(route.clone());
+        }
+    }
+    out
+}
