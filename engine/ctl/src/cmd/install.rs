@@ -97,7 +97,7 @@ impl Install {
             "it wants {missing}, which is not granted; if that is right, run: catenactl install {} {}{}",
             self.name,
             self.file.display(),
-            options(&needed.unwrap_or(*missing))
+            options(needed.as_ref().unwrap_or(&missing))
         )
     }
 }

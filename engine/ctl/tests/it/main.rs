@@ -1,0 +1,9 @@
+//! `catenactl` and the engine on modules that are made here, in WebAssembly text: no toolchain for wasm is
+//! needed, and a module can do what no compiler would emit.
+
+mod artifact;
+mod install;
+mod limits;
+mod outcome;
+mod stage;
+mod wasi;

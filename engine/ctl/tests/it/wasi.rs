@@ -1,0 +1,159 @@
+//! Modules that import WASI, as `cargo build --target wasm32-wasip2` makes them.
+
+use crate::stage::{ANSWER, Node, call, component, document, host, run};
+use catena::wasm::{Command, StageError};
+
+/// As much of WASI 0.2 as is used here.
+const WIT: &str = r#"
+package test:more { world more {
+    import wasi:io/error@0.2.0; import wasi:io/poll@0.2.0; import wasi:io/streams@0.2.0;
+    import wasi:clocks/wall-clock@0.2.0; import wasi:clocks/monotonic-clock@0.2.0;
+    import wasi:random/random@0.2.0; import wasi:cli/stdout@0.2.0; import wasi:cli/exit@0.2.0;
+    import wasi:cli/environment@0.2.0; import wasi:filesystem/types@0.2.0; import wasi:filesystem/preopens@0.2.0;
+    import wasi:sockets/instance-network@0.2.0;
+} }
+package wasi:io@0.2.0 {
+    interface error { resource error; }
+    interface poll { resource pollable { block: func(); } }
+    interface streams {
+        use error.{error};
+        variant stream-error { last-operation-failed(error), closed }
+        resource output-stream { blocking-write-and-flush: func(contents: list<u8>) -> result<_, stream-error>; }
+    }
+}
+package wasi:clocks@0.2.0 {
+    interface wall-clock { record datetime { seconds: u64, nanoseconds: u32 } now: func() -> datetime; }
+    interface monotonic-clock {
+        use wasi:io/poll@0.2.0.{pollable};
+        now: func() -> u64;
+        subscribe-duration: func(when: u64) -> pollable;
+    }
+}
+package wasi:random@0.2.0 { interface random { get-random-u64: func() -> u64; } }
+package wasi:cli@0.2.0 {
+    interface stdout { use wasi:io/streams@0.2.0.{output-stream}; get-stdout: func() -> output-stream; }
+    interface exit { exit: func(status: result); }
+    interface environment { get-arguments: func() -> list<string>; }
+}
+package wasi:filesystem@0.2.0 {
+    interface types { resource descriptor; }
+    interface preopens { use types.{descriptor}; get-directories: func() -> list<tuple<descriptor, string>>; }
+}
+package wasi:sockets@0.2.0 {
+    interface instance-network { resource network; instance-network: func() -> network; }
+}
+"#;
+
+fn stage(fields: &str, body: &str) -> Vec<u8> {
+    let export =
+        format!(r#"(func (export "catena:stage/stage@0.1.0#run") (param $args i32) (result i32) {body})"#);
+    component("runner", WIT, fields, &export)
+}
+
+/// The answer: a failure whose code is what `value` computes.
+fn tells(value: &str) -> String {
+    format!(
+        "(i32.store8 (i32.const 1024) (i32.const 1)) (i32.store8 (i32.const 1028) (i32.const 4))
+         (i32.store (i32.const 1032) {value}) {ANSWER}"
+    )
+}
+
+fn told(component: &[u8], grants: &[&str]) -> u32 {
+    run(component, grants).0.unwrap_err().code()
+}
+
+#[test]
+fn time_stands_still_without_a_grant() {
+    let fields = r#"(import "wasi:clocks/wall-clock@0.2.0" "now" (func $now (param i32)))
+        (import "wasi:clocks/monotonic-clock@0.2.0" "now" (func $ticks (result i64)))"#;
+    // Tells 1000, and one more for each clock that went on between two looks.
+    let body = format!(
+        "(local $i i32) (local $t i64)
+         (call $now (i32.const 2048)) (local.set $t (call $ticks))
+         (loop $l (local.set $i (i32.add (local.get $i) (i32.const 1))) (br_if $l (i32.lt_u (local.get $i) (i32.const 100000))))
+         (call $now (i32.const 2064)) {}",
+        tells(
+            "(i32.add (i32.const 1000) (i32.add
+                (i32.ne (i32.load (i32.const 2056)) (i32.load (i32.const 2072)))
+                (i64.ne (local.get $t) (call $ticks))))"
+        )
+    );
+    let component = stage(fields, &body);
+    assert_eq!(told(&component, &[]), 1000);
+    assert_eq!(told(&component, &["clock=true"]), 1002);
+}
+
+#[test]
+fn a_stage_cannot_sleep() {
+    let fields = r#"(import "wasi:clocks/monotonic-clock@0.2.0" "subscribe-duration" (func $subscribe (param i64) (result i32)))
+        (import "wasi:io/poll@0.2.0" "[method]pollable.block" (func $block (param i32)))"#;
+    let body = format!("(call $block (call $subscribe (i64.const 3600000000000))) {ANSWER}");
+    for grants in [&[][..], &["clock=true"]] {
+        let start = std::time::Instant::now();
+        run(&stage(fields, &body), grants).0.unwrap();
+        assert!(start.elapsed() < std::time::Duration::from_secs(20));
+    }
+}
+
+#[test]
+fn random_numbers_are_the_containers() {
+    let fields = r#"(import "wasi:random/random@0.2.0" "get-random-u64" (func $random (result i64)))"#;
+    let component = stage(fields, &tells("(i32.or (i32.const 65536) (i32.wrap_i64 (call $random)))"));
+    assert_eq!(told(&component, &[]), told(&component, &[]));
+    let node = Node::new();
+    node.install("x", &component, &[]);
+    let other = catena::wasm::Host::new("c2", Default::default(), false);
+    let module = node.module("x").unwrap();
+    let codes =
+        [host(), other].map(|host| module.run(&call(Command::Add), &document(), host).0.unwrap_err().code());
+    assert_ne!(codes[0], codes[1]);
+    let codes: std::collections::BTreeSet<u32> = (0..3).map(|_| told(&component, &["random=true"])).collect();
+    assert!(codes.len() > 1);
+}
+
+#[test]
+fn standard_output_is_the_log() {
+    let fields = r#"(import "wasi:cli/stdout@0.2.0" "get-stdout" (func $stdout (result i32)))
+        (import "wasi:io/streams@0.2.0" "[method]output-stream.blocking-write-and-flush" (func $write (param i32 i32 i32 i32)))
+        (data (i32.const 8) "one\ntwo\1b[2J")"#;
+    let body = format!("(call $write (call $stdout) (i32.const 8) (i32.const 11) (i32.const 2048)) {ANSWER}");
+    let (answer, host, _) = run(&stage(fields, &body), &[]);
+    answer.unwrap();
+    let lines: Vec<&str> = host.logs.iter().map(|line| line.text.as_str()).collect();
+    assert_eq!(lines, ["one", "two\\u{1b}[2J"]);
+}
+
+#[test]
+fn nothing_of_the_process_is_seen() {
+    let fields = r#"(import "wasi:cli/environment@0.2.0" "get-arguments" (func $arguments (param i32)))
+        (import "wasi:filesystem/preopens@0.2.0" "get-directories" (func $directories (param i32)))"#;
+    let body = format!(
+        "(call $arguments (i32.const 2048)) (call $directories (i32.const 2064)) {}",
+        tells("(i32.add (i32.const 1000) (i32.add (i32.load (i32.const 2052)) (i32.load (i32.const 2068))))")
+    );
+    let component = stage(fields, &body);
+    assert_eq!(told(&component, &[]), 1000);
+    assert_eq!(told(&component, &[r#"dirs={"/etc":"ro"}"#]), 1001);
+}
+
+#[test]
+fn leaving_is_a_failure() {
+    let fields = r#"(import "wasi:cli/exit@0.2.0" "exit" (func $exit (param i32)))"#;
+    let (answer, ..) = run(&stage(fields, "(call $exit (i32.const 1)) (unreachable)"), &[]);
+    let error = answer.unwrap_err();
+    assert!(
+        matches!(&error, StageError::Trap { message, .. } if message.contains("exited with status 1")),
+        "{error}"
+    );
+}
+
+#[test]
+fn sockets_are_refused() {
+    let fields =
+        r#"(import "wasi:sockets/instance-network@0.2.0" "instance-network" (func $network (result i32)))"#;
+    let component = stage(fields, &format!("(drop (call $network)) {ANSWER}"));
+    let output = Node::new().try_install("x", &component, &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("wasi:sockets") && text.contains("no network"), "{text}");
+}
