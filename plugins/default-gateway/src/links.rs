@@ -79,16 +79,6 @@ impl Links {
     pub(crate) fn subnet(&self, gateway: IpAddr) -> Option<&str> {
         self.subnets.iter().find(|(net, _)| net.contains(gateway)).map(|(_, link)| link.as_str())
     }
-
-    #[cfg(test)]
-    pub(crate) fn of(link: &str, addresses: &[&str]) -> Links {
-        let subnet = |address: &&str| (IpNet::parse(address).unwrap().masked(), link.to_owned());
-        Links {
-            main: link.to_owned(),
-            all: vec![link.to_owned()],
-            subnets: addresses.iter().map(subnet).collect(),
-        }
-    }
 }
 
 fn is_no_kernel_link(interface: &Interface) -> bool {

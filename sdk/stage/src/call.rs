@@ -1,6 +1,6 @@
 use serde::de::DeserializeOwned;
 
-use crate::{Context, Error};
+use crate::{Context, Error, json};
 
 /// The CNI command that is being carried out (CNI specification, section 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,5 +47,7 @@ impl<C> Call<C> {
 
 /// Reads a stage's own configuration from its JSON text.
 pub(crate) fn read_config<C: DeserializeOwned>(text: &str) -> Result<C, Error> {
-    serde_json::from_str(text).map_err(|e| Error::InvalidConfig(format!("config: {e}")))
+    let bad = |reason: String| Error::InvalidConfig(format!("config: {reason}"));
+    let value = json::parse(text).map_err(|e| bad(e.to_string()))?;
+    serde_json::from_value(value).map_err(|e| bad(e.to_string()))
 }

@@ -2,7 +2,7 @@ use std::net::IpAddr;
 
 use serde_json::{Map, Value};
 
-use crate::{Error, Intent};
+use crate::{Error, Intent, json};
 
 /// What is known about the pod, the attachment and what was asked for. It grows without a new contract, so
 /// what this version does not read is in `all`.
@@ -64,10 +64,7 @@ pub struct Request {
 impl Context {
     /// Reads the JSON text of [`Call::context`](crate::Call::context).
     pub fn read(text: &str) -> Result<Context, Error> {
-        let all = object(
-            serde_json::from_str(text).map_err(|e| Error::failed(format!("context: {e}")))?,
-            "context",
-        )?;
+        let all = object(json::parse(text).map_err(|e| Error::failed(format!("context: {e}")))?, "context")?;
         let text = |key: &str| all.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let map = |key: &str| all.get(key).and_then(Value::as_object).cloned().unwrap_or_default();
         let member = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -130,7 +127,9 @@ impl Candidate {
     /// Reads the JSON array that `arrange` gets.
     pub fn read_all(text: &str) -> Result<Vec<Candidate>, Error> {
         let bad = |reason: String| Error::failed(format!("attachments: {reason}"));
-        let list: Vec<Value> = serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
+        let Value::Array(list) = json::parse(text).map_err(|e| bad(e.to_string()))? else {
+            return Err(bad("not a list".to_owned()));
+        };
         list.into_iter().map(Candidate::from_value).collect()
     }
 
@@ -166,7 +165,7 @@ impl Candidate {
 /// A JSON array of addresses; `None` where the member is absent.
 pub(crate) fn addresses(value: Option<&Value>, what: &str) -> Result<Option<Vec<IpAddr>>, Error> {
     let Some(value) = value else { return Ok(None) };
-    let bad = || Error::failed(format!("{what} is not a list of addresses: {value}"));
+    let bad = || Error::failed(format!("{what} is not a list of addresses: {}", json::text(value)));
     let list = value.as_array().ok_or_else(bad)?;
     let parse = |v: &Value| v.as_str().and_then(catena_cni::net::parse_ip).ok_or_else(bad);
     list.iter().map(parse).collect::<Result<_, _>>().map(Some)

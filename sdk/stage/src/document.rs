@@ -2,7 +2,7 @@ use catena_cni::result::CniResult;
 use catena_cni::version::SpecVersion;
 use serde_json::Value;
 
-use crate::Error;
+use crate::{Error, json};
 
 const PREFIX: &str = "cni/";
 
@@ -23,8 +23,7 @@ impl Document {
 
     /// The JSON value.
     pub fn value(&self) -> Result<Value, Error> {
-        catena_cni::json::parse(self.text.as_bytes())
-            .map_err(|e| Error::InvalidResult(format!("the result: {e}")))
+        json::parse(&self.text).map_err(|e| Error::InvalidResult(format!("the result: {e}")))
     }
 
     /// The result in the 1.1.0 model, whatever known version it is of. Members that the model does not know
@@ -40,6 +39,6 @@ impl Document {
         let value = result
             .to_value(SpecVersion::NEWEST)
             .map_err(|e| Error::InvalidResult(format!("the changed result: {e}")))?;
-        Ok(Document { format: format!("{PREFIX}{}", SpecVersion::NEWEST.as_str()), text: value.to_string() })
+        Ok(Document { format: format!("{PREFIX}{}", SpecVersion::NEWEST.as_str()), text: json::text(&value) })
     }
 }

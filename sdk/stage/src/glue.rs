@@ -1,7 +1,6 @@
 //! What the exports of a module do: read, call the author's trait, answer. For [`export_stage!`](crate::export_stage).
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use crate::bindings::types;
 use crate::bindings::{
@@ -13,7 +12,7 @@ use crate::call::read_config;
 use crate::imports::Calls;
 use crate::{
     Admit, Arrange, Call, Candidate, Command, Context, Error, Host, Intent, Module, Outcome, Settings, Stage,
-    Verdict, convert, panic,
+    Verdict, convert, json, panic,
 };
 
 const HOST: Host = Host { calls: Calls };
@@ -21,17 +20,17 @@ const HOST: Host = Host { calls: Calls };
 pub fn arrange<M: Arrange>(call: types::Call, attachments: String) -> Result<String, types::Error> {
     enter::<M, _>(call, |call| {
         let intents = M::arrange(call, &Candidate::read_all(&attachments)?, &HOST)?;
-        Ok(Value::Array(intents.iter().map(Intent::to_value).collect()).to_string())
+        Ok(json::text(&intents.iter().map(Intent::to_value).collect()))
     })
 }
 
 pub fn admit<M: Admit>(call: types::Call, config: String) -> Result<admit_export::Verdict, types::Error> {
     enter::<M, _>(call, |call| {
-        let config = catena_cni::json::parse(config.as_bytes())
-            .map_err(|e| Error::failed(format!("the attachment's config: {e}")))?;
+        let config =
+            json::parse(&config).map_err(|e| Error::failed(format!("the attachment's config: {e}")))?;
         Ok(match M::admit(call, &config, &HOST)? {
             Verdict::Allow => admit_export::Verdict::Allow,
-            Verdict::Rewrite(config) => admit_export::Verdict::Rewrite(config.to_string()),
+            Verdict::Rewrite(config) => admit_export::Verdict::Rewrite(json::text(&config)),
         })
     })
 }

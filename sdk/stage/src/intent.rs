@@ -82,6 +82,6 @@ fn action(object: &Map<String, Value>, family: &str) -> Result<Action, Error> {
             }
             Ok(Action::Override(gateways))
         }
-        _ => Err(Error::failed(format!("intent {family}: unknown action in {value}"))),
+        _ => Err(Error::failed(format!("intent {family}: unknown action in {}", crate::json::text(value)))),
     }
 }

@@ -18,6 +18,7 @@ mod host;
 #[cfg(target_family = "wasm")]
 mod imports;
 mod intent;
+mod json;
 pub mod link;
 mod outcome;
 #[cfg(target_family = "wasm")]

@@ -34,7 +34,7 @@ impl Outcome {
 
     /// Publishes a document.
     pub fn publish(mut self, key: &str, value: &Value) -> Outcome {
-        self.publications.push((key.to_owned(), value.to_string()));
+        self.publications.push((key.to_owned(), crate::json::text(value)));
         self
     }
 

@@ -85,14 +85,14 @@ impl Calls {
 
     fn change(
         &self,
-        work: impl FnOnce(&mut Pod) -> Result<Result<model::Applied, model::ApplyFailure>, RouteError>,
+        work: impl FnOnce(&mut Pod) -> Result<Result<model::Applied, model::ApplyFailure>, RoutesError>,
     ) -> Result<Report, RoutesError> {
         self.call(|pod| {
             if pod.read_only {
                 let text = "only a stage's add may change routes";
-                return Err(refused(ours(ErrorKind::Denied, text)));
+                return Err(refused(ErrorKind::Denied, text));
             }
-            match work(pod).map_err(refused)? {
+            match work(pod)? {
                 Ok(applied) => Ok(Report {
                     added: applied.added.iter().map(|route| self.route(route)).collect(),
                     deleted: applied.deleted.iter().map(|route| self.route(route)).collect(),
@@ -119,10 +119,10 @@ impl Calls {
         link.map_or_else(|| format!("index {index}"), |link| link.name.clone())
     }
 
-    fn index(&self, name: &str) -> Result<u32, RouteError> {
+    fn index(&self, name: &str) -> Result<u32, RoutesError> {
         let link = self.links.iter().find(|link| link.answers_to(name));
         link.map(|link| link.index)
-            .ok_or_else(|| ours(ErrorKind::NoDevice, &format!("there is no link {name:?}")))
+            .ok_or_else(|| refused(ErrorKind::NoDevice, &format!("there is no link {name:?}")))
     }
 
     fn route(&self, route: &model::Route) -> Route {
@@ -150,13 +150,13 @@ impl Calls {
         }
     }
 
-    fn spec(&self, route: &Route) -> Result<model::RouteSpec, RouteError> {
+    fn spec(&self, route: &Route) -> Result<model::RouteSpec, RoutesError> {
         let hop = |hop: &Hop| {
             let weight = hop.weight.checked_sub(1).and_then(|weight| u8::try_from(weight).ok());
             Ok(model::Hop {
                 gateway: hop.gateway,
                 link: self.index(&hop.link)?,
-                weight: weight.ok_or_else(|| ours(ErrorKind::Invalid, "a weight is 1 to 256"))?,
+                weight: weight.ok_or_else(|| refused(ErrorKind::Invalid, "a weight is 1 to 256"))?,
                 onlink: hop.onlink,
             })
         };
@@ -175,7 +175,7 @@ impl Calls {
         })
     }
 
-    fn change_of(&self, change: &Change) -> Result<model::Change, RouteError> {
+    fn change_of(&self, change: &Change) -> Result<model::Change, RoutesError> {
         Ok(match change {
             Change::Add(route) => model::Change::Add(self.spec(route)?),
             Change::Delete(route) => model::Change::Delete(self.spec(route)?),
@@ -198,8 +198,9 @@ fn link(link: &model::Link) -> Link {
     }
 }
 
-fn ours(kind: ErrorKind, message: &str) -> RouteError {
-    RouteError {
+/// What the host says before it asks the table.
+fn refused(kind: ErrorKind, message: &str) -> RoutesError {
+    let error = RouteError {
         kind,
         operation: "apply".to_owned(),
         family: None,
@@ -207,10 +208,7 @@ fn ours(kind: ErrorKind, message: &str) -> RouteError {
         link: None,
         errno: None,
         message: message.to_owned(),
-    }
-}
-
-fn refused(error: RouteError) -> RoutesError {
+    };
     RoutesError { call: 0, errors: vec![error], undo: Undo::NotNeeded, leftover: Vec::new() }
 }
 
