@@ -112,6 +112,18 @@ impl Traces {
             .collect()
     }
 
+    /// The failed calls that are among `tolerated`, in words, with the reason.
+    pub fn tolerated(&self, tolerated: &[(u32, String)]) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (call, reason) in tolerated {
+            for failed in self.failed.iter().filter(|failed| failed.call == *call) {
+                let errors = describe_call(failed.call, &failed.errors, &failed.undo);
+                lines.extend(errors.into_iter().map(|error| format!("{error} (tolerated: {reason})")));
+            }
+        }
+        lines
+    }
+
     /// Whether each failed call has left everything as it was.
     pub fn undone_exactly(&self) -> bool {
         self.failed.iter().all(|failed| failed.undo.exact)

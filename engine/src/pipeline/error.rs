@@ -8,6 +8,9 @@ use crate::routes::error::RouteError;
 use crate::routes::kernel::Undo;
 use crate::wasm::StageError;
 
+/// The lowest code of a stage's own, which the SDK gives a failure without one.
+const OWN: u32 = 200;
+
 /// Whose failure it is: what every text of a stage's failure names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blame {
@@ -80,6 +83,12 @@ impl PipelineError {
     /// The CNI error code (formats.md, error codes).
     pub fn code(&self) -> u32 {
         match self {
+            // A stage that hands on what the kernel said has no code of its own for it.
+            PipelineError::Stage { source: StageError::Failed { code: OWN, .. }, calls, .. }
+                if !calls.is_empty() =>
+            {
+                code::ROUTE
+            }
             PipelineError::Stage { source, .. } => source.code(),
             PipelineError::Swallowed { .. } => code::ROUTE,
             PipelineError::Outcome { .. } => code::BAD_OUTCOME,
@@ -99,13 +108,23 @@ impl PipelineError {
     pub fn details(&self) -> Vec<String> {
         match self {
             PipelineError::Stage { blame, source, calls } => {
-                let mut details = vec![format!("{blame} {}", blame.digest)];
+                let mut details = match source {
+                    // The message is the bare reason, so stage and attachment stand here.
+                    StageError::Denied(_) => vec![format!("denied by {blame}")],
+                    _ => Vec::new(),
+                };
+                details.push(format!("module {}", blame.digest));
                 details.extend(source.details());
-                details.extend(calls.iter().cloned());
+                // What the stage has handed on as its own message is not said twice.
+                let said = source.to_string();
+                let is_new = |call: &&String| {
+                    !call.split_once(": ").is_some_and(|(_, text)| said.contains(text))
+                };
+                details.extend(calls.iter().filter(is_new).cloned());
                 details
             }
             PipelineError::Swallowed { calls, .. } => calls.clone(),
-            PipelineError::Outcome { blame, .. } => vec![blame.digest.clone()],
+            PipelineError::Outcome { blame, .. } => vec![format!("module {}", blame.digest)],
             PipelineError::Undo { cause, .. } => {
                 let mut details = vec![cause.to_string()];
                 details.extend(cause.details());

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use catena_cni::error::code;
 use serde_json::Value;
 
 use crate::cni::OnError;
@@ -86,6 +85,7 @@ fn record(blame: &Blame, usage: &Usage, traces: &Traces, error: Option<&Pipeline
         routes: traces.changes.clone(),
         tags: Vec::new(),
         log: traces.log.clone(),
+        tolerated: Vec::new(),
     }
 }
 
@@ -196,6 +196,7 @@ pub fn add(
         match result {
             Ok(outcome) => {
                 entry.tags.clone_from(&outcome.tags);
+                entry.tolerated = traces.tolerated(&outcome.tolerated);
                 take(work, outcome);
                 records.push(entry);
             }
@@ -281,9 +282,4 @@ pub fn look(
         records.push(entry);
     }
     failures
-}
-
-/// The code of a pipeline error that denies.
-pub fn is_denied(error: &PipelineError) -> bool {
-    error.code() == code::DENIED
 }

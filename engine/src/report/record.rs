@@ -27,6 +27,8 @@ pub struct StageRecord {
     pub tags: Vec<String>,
     /// Its log lines.
     pub log: Vec<String>,
+    /// The failed calls that it accepted, each with its reason.
+    pub tolerated: Vec<String>,
 }
 
 impl StageRecord {
@@ -44,7 +46,9 @@ impl StageRecord {
         if let Some(error) = &self.error {
             value["error"] = Value::from(error.as_str());
         }
-        for (member, lines) in [("tags", &self.tags), ("log", &self.log)] {
+        for (member, lines) in
+            [("tags", &self.tags), ("log", &self.log), ("tolerated", &self.tolerated)]
+        {
             if !lines.is_empty() {
                 value[member] = Value::from(lines.clone());
             }
