@@ -1,6 +1,7 @@
 //! The operations: snapshot, judge, plan, carry out, read back, and on any error take back.
 
 use std::collections::BTreeSet;
+use std::collections::btree_map::Entry::Vacant;
 
 use crate::context::{Context, plain};
 use crate::plan::{SlotPlan, plan};
@@ -83,9 +84,9 @@ fn look(wire: &mut impl Wire, tables: &[(Family, u32)]) -> Result<(Context, Snap
     let context = links(wire).map_err(|error| errors.push(error)).ok();
     let mut snapshot = Snapshot::new();
     for (family, table) in tables {
-        if !snapshot.contains_key(&(*family, *table)) {
+        if let Vacant(place) = snapshot.entry((*family, *table)) {
             match routes(wire, *family, *table) {
-                Ok(routes) => drop(snapshot.insert((*family, *table), routes)),
+                Ok(routes) => drop(place.insert(routes)),
                 Err(error) => errors.push(error),
             }
         }
@@ -140,7 +141,7 @@ fn carry_out(
     if !residual.is_empty() {
         undo.exact = false;
         for error in residual {
-            let text = error.reason.unwrap_or_default();
+            let text = error.reason.clone().unwrap_or_default();
             if !undo.leftover.contains(&text) {
                 undo.leftover.push(text);
             }
@@ -206,8 +207,9 @@ fn differences<'a>(
         let set: BTreeSet<Slot> = slots.iter().map(|change| change.slot).filter(here).collect();
         let now = match routes(wire, family, table) {
             Ok(routes) => by_slot(&routes, &set),
-            Err(error) => {
-                errors.push(RouteError { operation: "verify", ..error });
+            Err(mut error) => {
+                error.operation = "verify";
+                errors.push(error);
                 continue;
             }
         };
@@ -260,8 +262,9 @@ fn quieten(
     journal: &mut Journal,
 ) -> Result<Option<String>, RouteError> {
     let failed = |failure: &Failure| {
-        let error = context.link_error(ErrorKind::Other, "sysctl", link.index);
-        RouteError { link: error.link, ..plain(&context.netns, failure, "sysctl", Some(Family::V6)) }
+        let mut error = plain(&context.netns, failure, "sysctl", Some(Family::V6));
+        error.link = Some(link.to_string());
+        error
     };
     let before = match wire.sysctl(&link.name, ACCEPT_RA_DEFRTR) {
         Ok(Some(value)) => value.trim().to_owned(),
@@ -391,10 +394,11 @@ fn restore_sysctl(wire: &mut impl Wire, context: &Context, sysctl: &Sysctl, undo
     undo.leftover.push(format!("{name} is {} instead of {}", sysctl.after, sysctl.before));
 }
 
-fn in_undo(error: RouteError) -> RouteError {
-    let reason = match (error.operation, error.reason) {
-        (operation, Some(reason)) => format!("{operation}: {reason}"),
-        (operation, None) => operation.to_owned(),
+fn in_undo(mut error: RouteError) -> RouteError {
+    let reason = match error.reason.take() {
+        Some(reason) => format!("{}: {reason}", error.operation),
+        None => error.operation.to_owned(),
     };
-    RouteError { operation: "undo", reason: Some(reason), ..error }
+    error.operation = "undo";
+    error.reason(reason)
 }

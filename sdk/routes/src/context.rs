@@ -39,12 +39,11 @@ impl Context {
     pub(crate) fn error(&self, kind: ErrorKind, operation: &'static str, route: &Route) -> RouteError {
         let links = self.link_refs(std::iter::once(route));
         let links: Vec<String> = links.iter().map(LinkRef::to_string).collect();
-        RouteError {
-            family: Some(route.family),
-            route: Some(self.text(route)),
-            link: (!links.is_empty()).then(|| links.join(", ")),
-            ..RouteError::new(kind, operation, &self.netns)
-        }
+        let mut error = RouteError::new(kind, operation, &self.netns);
+        error.family = Some(route.family);
+        error.route = Some(self.text(route));
+        error.link = (!links.is_empty()).then(|| links.join(", "));
+        error
     }
 
     /// An error about one route that has the wire's own reason.
@@ -55,16 +54,16 @@ impl Context {
 
     /// An error about a link.
     pub(crate) fn link_error(&self, kind: ErrorKind, operation: &'static str, index: u32) -> RouteError {
-        RouteError {
-            link: Some(self.link_ref(index).to_string()),
-            ..RouteError::new(kind, operation, &self.netns)
-        }
+        let mut error = RouteError::new(kind, operation, &self.netns);
+        error.link = Some(self.link_ref(index).to_string());
+        error
     }
 }
 
 /// An error that no link names are known for yet.
 pub(crate) fn plain(netns: &str, failure: &Failure, operation: &'static str, family: Option<Family>) -> RouteError {
-    let error = RouteError { family, ..RouteError::new(kind_of(failure, None), operation, netns) };
+    let mut error = RouteError::new(kind_of(failure, None), operation, netns);
+    error.family = family;
     with_failure(error, failure)
 }
 

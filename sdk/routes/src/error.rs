@@ -1,4 +1,5 @@
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 
 use crate::{Errno, Family};
 
@@ -35,7 +36,11 @@ pub enum ErrorKind {
 
 /// One thing that went wrong, with all that a person needs to find out why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RouteError {
+pub struct RouteError(Box<ErrorDetails>);
+
+/// What a [`RouteError`] says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorDetails {
     pub kind: ErrorKind,
     /// What was tried: `add`, `delete`, `replace`, `list`, `links`, `verify`, `undo`, `sysctl`, `open`.
     pub operation: &'static str,
@@ -57,7 +62,7 @@ pub struct RouteError {
 
 impl RouteError {
     pub fn new(kind: ErrorKind, operation: &'static str, netns: &str) -> RouteError {
-        RouteError {
+        RouteError(Box::new(ErrorDetails {
             kind,
             operation,
             family: None,
@@ -68,12 +73,26 @@ impl RouteError {
             kernel_message: None,
             offset: None,
             reason: None,
-        }
+        }))
     }
 
     pub fn reason(mut self, reason: impl Into<String>) -> RouteError {
         self.reason = Some(reason.into());
         self
+    }
+}
+
+impl Deref for RouteError {
+    type Target = ErrorDetails;
+
+    fn deref(&self) -> &ErrorDetails {
+        &self.0
+    }
+}
+
+impl DerefMut for RouteError {
+    fn deref_mut(&mut self) -> &mut ErrorDetails {
+        &mut self.0
     }
 }
 

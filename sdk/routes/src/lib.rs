@@ -31,7 +31,7 @@ mod table;
 mod wire;
 
 pub use errno::Errno;
-pub use error::{ErrorKind, RouteError};
+pub use error::{ErrorDetails, ErrorKind, RouteError};
 pub use family::Family;
 pub use hop::Hop;
 pub use journal::{Entry, Journal, JournalError, Mark, RouteChange, Sysctl};

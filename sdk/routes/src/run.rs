@@ -268,7 +268,10 @@ impl<'a, W: Wire> Run<'a, W> {
             }
         }
         let outcome = if self.stopped { Outcome::Failed } else { self.send(step) };
-        let all_gone = poles.into_iter().fold(true, |gone, pole| self.drop_pole(pole) && gone);
+        let mut all_gone = true;
+        for pole in poles {
+            all_gone &= self.drop_pole(pole);
+        }
         if all_gone { outcome } else { Outcome::Failed }
     }
 
