@@ -241,7 +241,9 @@ fn read_metrics(route: &mut Route, metrics: &[RouteMetric]) {
 fn attribute_of(attribute: &impl Nla) -> Attribute {
     let mut value = vec![0; attribute.value_len()];
     attribute.emit_value(&mut value);
-    Attribute { kind: attribute.kind() & !NESTED, nested: attribute.is_nested(), value }
+    // An attribute that the crate does not know has the flag in its kind.
+    let nested = attribute.is_nested() || attribute.kind() & NESTED != 0;
+    Attribute { kind: attribute.kind() & !NESTED, nested, value }
 }
 
 struct Reader {
