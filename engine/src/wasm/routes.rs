@@ -403,3 +403,223 @@ fn wit_error_kind(kind: ErrorKind) -> wit::ErrorKind {
         ErrorKind::Other => wit::ErrorKind::Other,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::wit::Host as _;
+    use super::*;
+    use crate::routes::netns::Netns;
+    use crate::wasm::host::Host;
+
+    /// Runs a test again in a network namespace of its own.
+    fn in_namespace(name: &str, work: impl FnOnce()) {
+        const MARK: &str = "CATENA_TEST_IN_NAMESPACE";
+        if std::env::var_os(MARK).is_some() {
+            return work();
+        }
+        let test = format!("{}::{name}", module_path!().split_once("::").unwrap().1);
+        let status = Command::new("unshare")
+            .args(["--map-root-user", "--net", "--"])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", &test, "--nocapture"])
+            .env(MARK, "1")
+            .output()
+            .expect("unshare(1) from util-linux");
+        assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
+        assert!(String::from_utf8_lossy(&status.stdout).contains("1 passed"), "{test} was not found");
+    }
+
+    fn ip(arguments: &str) {
+        let output = Command::new("ip").args(arguments.split(' ')).output().expect("ip(8) from iproute2");
+        assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Two linked interfaces; `mine` is the attachment's and has the default route.
+    fn state(grant: Value) -> State {
+        ip("link add mine address 02:00:00:00:00:01 type veth peer name other");
+        ip("address add 10.9.0.1/24 dev mine");
+        ip("address add 10.8.0.1/24 dev other");
+        ip("link set mine up");
+        ip("link set other up");
+        ip("route add default via 10.9.0.2 dev mine");
+        again(grant)
+    }
+
+    fn again(grant: Value) -> State {
+        let grants = Grants::parse("", &json!({ "routes": grant })).unwrap();
+        let mut host = Host::new("c1", Scope::default(), false);
+        host.netns = Some(Arc::new(Netns::current().unwrap()));
+        let mine = host.kernel("links").unwrap().find_link("mine").unwrap().unwrap();
+        host.scope = Scope { links: vec![mine.index], tables: Vec::new() };
+        State::new(host, "gw".into(), Arc::new(grants), None)
+    }
+
+    fn defaults(state: &mut State) -> Vec<wit::Route> {
+        let filter = wit::Filter { family: wit::Family::Ipv4, default_only: true, table: 254 };
+        state.list(filter).unwrap().unwrap()
+    }
+
+    fn default_via(gateway: u8, link: &str) -> wit::Route {
+        wit::Route {
+            destination: wit::Prefix { address: wit::IpAddress::Ipv4((0, 0, 0, 0)), length: 0 },
+            kind: wit::RouteType::Unicast,
+            next_hops: vec![wit::NextHop {
+                link: link.into(),
+                gateway: Some(wit::IpAddress::Ipv4((10, 9, 0, gateway))),
+                weight: 1,
+                onlink: false,
+            }],
+            metric: None,
+            table: 254,
+            tos: 0,
+            protocol: None,
+            scope: None,
+            source: None,
+            mtu: None,
+            advmss: None,
+        }
+    }
+
+    /// The only error of a failed call.
+    fn error<T: std::fmt::Debug>(
+        answer: wasmtime::Result<Result<T, wit::Failure>>,
+    ) -> (wit::ErrorKind, String) {
+        let failure = answer.unwrap().unwrap_err();
+        assert_eq!((failure.errors.len(), failure.undo), (1, wit::Undo::NotNeeded));
+        (failure.errors[0].kind, failure.errors[0].message.clone())
+    }
+
+    #[test]
+    fn routes_of_the_attachment() {
+        in_namespace("routes_of_the_attachment", || {
+            let mut state = state(json!({"ops": ["read", "delete-default", "add"]}));
+            let before = defaults(&mut state);
+            assert_eq!(before.len(), 1);
+            assert_eq!(before[0].next_hops[0].link, "mine");
+            let report = state.delete(before[0].clone()).unwrap().unwrap();
+            assert_eq!((report.deleted.len(), report.added.len()), (1, 0));
+            assert!(defaults(&mut state).is_empty());
+            // A link has other names than its name.
+            let report = state.add(default_via(3, "02:00:00:00:00:01")).unwrap().unwrap();
+            assert_eq!(report.added[0].next_hops[0].link, "mine");
+            assert_eq!(state.host.journal.entries().len(), 2);
+            assert!(state.host.failed_calls.is_empty());
+        });
+    }
+
+    #[test]
+    fn what_is_not_granted_is_denied_with_the_grant() {
+        in_namespace("what_is_not_granted_is_denied_with_the_grant", || {
+            let mut state = state(json!({"ops": ["read", "delete-default"]}));
+            let (kind, text) = error(state.add(default_via(3, "mine")));
+            assert_eq!(kind, wit::ErrorKind::Denied);
+            let grant = r#"{"routes":{"links":["@attachment"],"ops":["read","delete-default","add"],"tables":[254]}}"#;
+            assert!(text.contains(grant) && text.contains("modules.gw.grants"), "{text}");
+
+            let mut host = wit::Route { table: 100, ..default_via(2, "mine") };
+            let (kind, text) = error(state.delete(host.clone()));
+            assert!(kind == wit::ErrorKind::Denied && text.contains(r#""tables":[100,254]"#), "{text}");
+
+            (host.table, host.next_hops[0].link) = (254, "other".into());
+            let (kind, text) = error(state.delete(host.clone()));
+            assert!(
+                kind == wit::ErrorKind::Denied && text.contains(r#""links":["@attachment","other"]"#),
+                "{text}"
+            );
+
+            host.destination.length = 8;
+            host.destination.address = wit::IpAddress::Ipv4((10, 0, 0, 0));
+            host.next_hops[0].link = "mine".into();
+            let (kind, text) = error(state.delete(host));
+            assert!(kind == wit::ErrorKind::Denied && text.contains(r#""delete""#), "{text}");
+
+            let (kind, text) = error(state.replace(
+                "mine".into(),
+                wit::Family::Ipv4,
+                254,
+                Vec::new(),
+                wit::KernelRoutes::Keep,
+            ));
+            assert!(kind == wit::ErrorKind::Denied && text.contains(r#""replace""#), "{text}");
+
+            let ignore = wit::Change::IgnoreRouterAdvertisements("other".into());
+            assert_eq!(error(state.apply(vec![ignore])).0, wit::ErrorKind::Denied);
+
+            assert_eq!(defaults(&mut state).len(), 1, "nothing was touched");
+            let calls: Vec<u32> = state.host.failed_calls.iter().map(|failed| failed.call).collect();
+            assert_eq!(calls, [1, 2, 3, 4, 5, 6]);
+            assert!(state.host.journal.is_empty());
+        });
+    }
+
+    #[test]
+    fn a_named_link_and_table_are_granted() {
+        in_namespace("a_named_link_and_table_are_granted", || {
+            let grant = json!({"links": ["other"], "ops": ["read", "add", "delete"], "tables": [100]});
+            let mut state = state(grant.clone());
+            let mut route = default_via(2, "other");
+            route.table = 100;
+            route.next_hops[0].gateway = Some(wit::IpAddress::Ipv4((10, 8, 0, 2)));
+            state.add(route.clone()).unwrap().unwrap();
+            assert_eq!(
+                error(state.add(wit::Route { table: 254, ..route.clone() })).0,
+                wit::ErrorKind::Denied
+            );
+            // The attachment's config narrows the tables further.
+            state.host.scope.tables = vec![254];
+            let (kind, text) = error(state.delete(route));
+            assert!(kind == wit::ErrorKind::Denied && text.contains("config"), "{text}");
+        });
+    }
+
+    #[test]
+    fn on_check_nothing_is_changed() {
+        in_namespace("on_check_nothing_is_changed", || {
+            let mut state = state(json!({"ops": ["read", "delete", "add", "replace"]}));
+            state.host.read_only = true;
+            let found = defaults(&mut state);
+            let (kind, text) = error(state.delete(found[0].clone()));
+            assert!(kind == wit::ErrorKind::Denied && text.contains("on check or del"), "{text}");
+            assert_eq!(defaults(&mut state).len(), 1);
+        });
+    }
+
+    #[test]
+    fn nonsense_is_told_completely() {
+        in_namespace("nonsense_is_told_completely", || {
+            let mut state = state(json!({"ops": ["read", "delete", "add"]}));
+            let mut heavy = default_via(3, "mine");
+            heavy.next_hops[0].weight = 257;
+            let mut host_bits = default_via(3, "mine");
+            host_bits.destination = wit::Prefix { address: wit::IpAddress::Ipv4((10, 1, 2, 3)), length: 8 };
+            let changes = [default_via(3, "nothing"), heavy, host_bits, default_via(3, "mine")];
+            let failure =
+                state.apply(changes.into_iter().map(wit::Change::Add).collect()).unwrap().unwrap_err();
+            let kinds: Vec<wit::ErrorKind> = failure.errors.iter().map(|error| error.kind).collect();
+            assert_eq!(kinds, [wit::ErrorKind::NoDevice, wit::ErrorKind::Invalid, wit::ErrorKind::Invalid]);
+            assert_eq!(defaults(&mut state).len(), 1);
+            // What the kernel itself refuses.
+            let mut far = default_via(3, "mine");
+            far.metric = Some(7);
+            far.next_hops[0].gateway = Some(wit::IpAddress::Ipv4((192, 0, 2, 1)));
+            let failure = state.add(far).unwrap().unwrap_err();
+            assert_eq!((failure.call, failure.errors[0].kind), (3, wit::ErrorKind::GatewayUnreachable));
+            assert_eq!(failure.errors[0].errno.as_deref(), Some("ENETUNREACH"));
+        });
+    }
+
+    #[test]
+    fn without_a_namespace_every_call_fails() {
+        let grants = Grants::parse("", &json!({"routes": {"ops": ["read"]}})).unwrap();
+        let host = Host::new("c1", Scope::default(), false);
+        let mut state = State::new(host, "gw".into(), Arc::new(grants), None);
+        let filter = wit::Filter { family: wit::Family::Ipv4, default_only: true, table: 254 };
+        assert_eq!(error(state.list(filter)).0, wit::ErrorKind::Namespace);
+        assert_eq!(state.host.failed_calls.len(), 1);
+    }
+}
