@@ -480,10 +480,10 @@ mod tests {
     proptest! {
         #[test]
         fn any_json_is_an_answer(text in "[\\[\\]{}:,\"a-z0-9/@ ]{0,60}") {
-            if let Ok(value) = serde_json::from_str::<Value>(&text) {
-                if let Ok(read) = Grants::parse("g", &value) {
-                    prop_assert_eq!(Grants::parse("g", &read.to_value()), Ok(read));
-                }
+            if let Ok(value) = serde_json::from_str::<Value>(&text)
+                && let Ok(read) = Grants::parse("g", &value)
+            {
+                prop_assert_eq!(Grants::parse("g", &read.to_value()), Ok(read));
             }
         }
     }
