@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use catena_cni::error::code;
+use catena_cni::json;
 use catena_cni::version::SpecVersion;
 use serde_json::Value;
 
@@ -61,9 +62,10 @@ fn carry_out(version: &mut Option<SpecVersion>) -> Result<Answer, CniError> {
     };
     let stdin = stdin::read()?;
     let conf = Conf::parse(&stdin, command);
-    if let Ok(conf) = &conf {
-        *version = Some(conf.cni_version);
-    }
+    *version = match &conf {
+        Ok(conf) => Some(conf.cni_version),
+        Err(_) => asked_version(&stdin),
+    };
     let root = Root::from_env();
     let node = NodeConfig::load(&root).map_err(|error| CniError::new(error.code(), error.to_string()))?;
     let is_del = command == Command::Del;
@@ -105,6 +107,13 @@ fn dispatch(
         Request::Gc => gc(session, &conf?).map(nothing),
         Request::Status => status(session, &conf?).map(nothing),
     }
+}
+
+/// The version for the error about a config that is otherwise unusable.
+fn asked_version(stdin: &[u8]) -> Option<SpecVersion> {
+    let value = json::parse(stdin).ok()?;
+    let text = json::get(value.as_object()?, "cniVersion")?.as_str()?;
+    SpecVersion::from_text(text)
 }
 
 /// What a valid config may still ask for in vain.

@@ -153,6 +153,7 @@ impl Conf {
                     .enumerate()
                     .map(|(index, entry)| {
                         AttachmentSpec::read(entry, &format!("delegates[{index}]"), own_type)
+                            .map_err(|error| CniError { msg: format!("network {name}: {}", error.msg), ..error })
                     })
                     .collect::<Result<_, _>>()?,
             ),
