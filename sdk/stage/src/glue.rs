@@ -58,7 +58,7 @@ pub fn run<M: Stage>(
 }
 
 pub fn validate<M: Settings>(config: String) -> Result<(), Vec<settings_export::Problem>> {
-    panic::install();
+    panic::install::<M>();
     let problem = |path, message| settings_export::Problem { path, message };
     let config: M::Config = read_config(&config).map_err(|e| vec![problem(String::new(), e.to_string())])?;
     let problems: Vec<_> = M::validate(&config).into_iter().map(|p| problem(p.path, p.message)).collect();
@@ -69,7 +69,7 @@ fn enter<M: Module, T>(
     call: types::Call,
     work: impl FnOnce(&Call<M::Config>) -> Result<T, Error>,
 ) -> Result<T, types::Error> {
-    panic::install();
+    panic::install::<M>();
     read_call(call).and_then(|call| work(&call)).map_err(convert::error)
 }
 

@@ -7,6 +7,11 @@ use crate::{Call, Candidate, Document, Error, Host, Intent, Outcome, Problem, Ve
 /// entry. `#[serde(deny_unknown_fields)]` makes a misspelt key an error that names it.
 pub trait Module {
     type Config: DeserializeOwned;
+
+    /// A panic ends a module as a trap, which has no text. So file, line and message are logged before, which
+    /// makes `log` one of the module's imports even where its code logs nothing. `false` for a module that must
+    /// not import it; its panics are traps without a reason.
+    const LOG_PANICS: bool = true;
 }
 
 /// Decides, once per ADD and before anything runs, who owns the default routes.

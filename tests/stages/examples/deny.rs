@@ -1,4 +1,4 @@
-//! Exports `admit` and denies the network that its config names: `{"network": "blue"}`.
+//! Exports `admit` and denies every attachment, or with `{"network": "blue"}` those of that network.
 
 use catena_sdk::{Admit, Call, Error, Host, Module, Verdict, export_stage};
 use serde::Deserialize;
@@ -9,7 +9,7 @@ struct Deny;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    network: String,
+    network: Option<String>,
 }
 
 impl Module for Deny {
@@ -18,10 +18,13 @@ impl Module for Deny {
 
 impl Admit for Deny {
     fn admit(call: &Call<Config>, _: &Value, _: &Host) -> Result<Verdict, Error> {
-        if call.network == call.config.network {
-            return Err(Error::Denied(format!("network {} is not for this pod", call.network)));
+        match &call.config.network {
+            None => Err(Error::Denied("no pods today".into())),
+            Some(network) if *network == call.network => {
+                Err(Error::Denied(format!("network {network} is not for this pod")))
+            }
+            Some(_) => Ok(Verdict::Allow),
         }
-        Ok(Verdict::Allow)
     }
 }
 

@@ -51,8 +51,11 @@ impl Module for Nonsense {
 
 impl Arrange for Nonsense {
     fn arrange(call: &Call<Config>, attachments: &[Candidate], _: &Host) -> Result<Vec<Intent>, Error> {
-        let extra = usize::from(call.config.what == What::Arrangement);
-        Ok(vec![Intent::default(); attachments.len() + extra])
+        let mut intents: Vec<Intent> = attachments.iter().map(|a| a.intent.clone()).collect();
+        if call.config.what == What::Arrangement {
+            intents.push(Intent::default());
+        }
+        Ok(intents)
     }
 }
 
@@ -98,4 +101,4 @@ impl Stage for Nonsense {
     }
 }
 
-export_stage!(Nonsense: arrange, stage; wants = r#"{"result": ["routes", "dns"]}"#);
+export_stage!(Nonsense: arrange, stage; wants = r#"{"result": ["routes"]}"#);

@@ -3,9 +3,9 @@
 use catena_sdk::{Call, Document, Error, Host, Module, Outcome, Stage, export_stage};
 use serde_json::Value;
 
-struct WantsUnknownInterface;
+struct UnknownImport;
 
-impl Module for WantsUnknownInterface {
+impl Module for UnknownImport {
     type Config = Value;
 }
 
@@ -15,16 +15,16 @@ mod unknown {
 
     wit_bindgen::generate!({
         inline: "
-            package test:unknown@0.1.0;
-            interface teleport { jump: func(to: string) -> bool; }
-            world traveller { import teleport; }
+            package example:unknown@1.0.0;
+            interface thing { jump: func(to: string) -> bool; }
+            world traveller { import thing; }
         ",
     });
 }
 
 #[cfg(target_family = "wasm")]
 fn jump() -> bool {
-    unknown::test::unknown::teleport::jump("elsewhere")
+    unknown::example::unknown::thing::jump("elsewhere")
 }
 
 #[cfg(not(target_family = "wasm"))]
@@ -32,10 +32,10 @@ fn jump() -> bool {
     false
 }
 
-impl Stage for WantsUnknownInterface {
+impl Stage for UnknownImport {
     fn add(_: &Call<Value>, _: &Document, _: &Host) -> Result<Outcome, Error> {
         Ok(if jump() { Outcome::unchanged().tag("elsewhere") } else { Outcome::unchanged() })
     }
 }
 
-export_stage!(WantsUnknownInterface: stage);
+export_stage!(UnknownImport: stage);

@@ -4,13 +4,13 @@ use catena_sdk::route::Family;
 use catena_sdk::{Call, Document, Error, Host, Module, Outcome, Stage, export_stage};
 use serde_json::Value;
 
-struct TrapAfterRoute;
+struct Trap;
 
-impl Module for TrapAfterRoute {
+impl Module for Trap {
     type Config = Value;
 }
 
-impl Stage for TrapAfterRoute {
+impl Stage for Trap {
     fn add(_: &Call<Value>, _: &Document, host: &Host) -> Result<Outcome, Error> {
         let mut deleted = 0;
         for family in Family::ALL {
@@ -19,8 +19,8 @@ impl Stage for TrapAfterRoute {
                 deleted += 1;
             }
         }
-        panic!("{deleted} default routes deleted, and now this");
+        panic!("trapped on purpose after {deleted} deleted default routes");
     }
 }
 
-export_stage!(TrapAfterRoute: stage);
+export_stage!(Trap: stage);

@@ -5,13 +5,13 @@ use std::hint::black_box;
 use catena_sdk::{Call, Document, Error, Host, Module, Outcome, Stage, export_stage};
 use serde_json::Value;
 
-struct Loop;
+struct Spin;
 
-impl Module for Loop {
+impl Module for Spin {
     type Config = Value;
 }
 
-impl Stage for Loop {
+impl Stage for Spin {
     fn add(_: &Call<Value>, _: &Document, _: &Host) -> Result<Outcome, Error> {
         let mut turns: u64 = 0;
         loop {
@@ -20,4 +20,4 @@ impl Stage for Loop {
     }
 }
 
-export_stage!(Loop: stage);
+export_stage!(Spin: stage);
