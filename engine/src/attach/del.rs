@@ -1,5 +1,7 @@
 //! DEL: from the ledger where it has an entry, else from the config on stdin and the cache.
 
+use std::path::Path;
+
 use catena_cni::identifier::NetworkName;
 use catena_cni::json;
 use serde_json::Value;
@@ -13,6 +15,7 @@ use crate::attach::ledger::{Found, Slot};
 use crate::attach::retry;
 use crate::attach::session::{Session, boot_id, now};
 use crate::cni::{CniError, Conf, Target};
+use crate::delegate::cache;
 use crate::wasm::Mode;
 
 /// Carries out DEL. `conf` may be an error: an entry of the ledger does not need it.
@@ -111,10 +114,23 @@ pub fn carry_out(
     let Some(error) = CniError::first_of(errors) else {
         return Ok(slot.remove()?);
     };
-    keep_failed(&mut slot, deletion, &error)
-        .and_then(|()| slot.end_children_lock())
-        .map_err(|problem| error.clone().detail(problem.to_string()))?;
+    let kept = if deletion.recorded || was_attached(deletion) {
+        keep_failed(&mut slot, deletion, &error).and_then(|()| slot.end_children_lock())
+    } else {
+        // Nothing says that there ever was anything, so there is nothing to come back to.
+        slot.remove()
+    };
+    kept.map_err(|problem| error.clone().detail(problem.to_string()))?;
     Err(error)
+}
+
+/// Whether libcni's cache says that an attachment without an entry was made once.
+fn was_attached(deletion: &Deletion) -> bool {
+    let intended = &deletion.entry.intended;
+    intended.attachments.iter().any(|attachment| {
+        let folder = Path::new(&intended.cache_dir);
+        cache::path(folder, &attachment.network, &intended.container_id, &attachment.ifname).exists()
+    })
 }
 
 /// Records the failure, so that later calls try again: CRI-O never does.

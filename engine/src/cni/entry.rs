@@ -63,7 +63,9 @@ impl Entry {
                 Some("stage") => {
                     value.as_str().ok_or_else(|| bad(&place, value, "a name"))?.clone_into(&mut entry.stage);
                 }
-                Some("config") => entry.config = Some(value.clone()).filter(|value| !value.is_null()),
+                Some("config") if value.is_null() => {}
+                Some("config") if value.is_object() => entry.config = Some(value.clone()),
+                Some("config") => return Err(bad(&place, value, "an object")),
                 Some("when") => entry.when = texts(value, &place)?,
                 Some("unless") => entry.unless = texts(value, &place)?,
                 Some("onError") => {
