@@ -15,6 +15,8 @@ const PROTOCOL_RA: u8 = 9;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) changes: Vec<Change>,
+    /// The default routes as they then are.
+    pub(crate) after: Vec<Route>,
     /// The routes of `keep`, whether they are added or were there.
     pub(crate) kept: Vec<Route>,
 }
@@ -22,11 +24,12 @@ pub(crate) struct Plan {
 /// `table` are the routes of the main table with a hop on the attachment's links.
 pub(crate) fn plan(action: &Action, family: Family, table: &[Route], links: &Links, config: &Config) -> Plan {
     let wanted = match action {
-        Action::Leave | Action::Own => return Plan::default(),
+        Action::Leave => return Plan::default(),
+        Action::Own => return Plan { after: defaults(table, links), ..Plan::default() },
         Action::Filter => Vec::new(),
         Action::Override(gateways) => wanted(gateways, family, links, config.gateways()),
     };
-    let mut plan = Plan::default();
+    let mut plan = Plan { after: wanted.clone(), ..Plan::default() };
     if family == Family::V6 && !config.allows_advertisements() {
         let ignore = |link: &String| Change::IgnoreRouterAdvertisements(link.clone());
         plan.changes.extend(links.names().iter().map(ignore));

@@ -17,21 +17,22 @@ impl Stage for DefaultGateway {
             return Ok(Outcome::unchanged());
         }
         let (mut result, links) = read(call, document, &intent, host)?;
-        owns(call, &intent, &links, host)?;
+        let tables = Tables::read(&intent, host)?;
+        tables.check_ownership(call, &intent, &links)?;
 
+        let before = result.clone();
         let mut changes: Vec<Change> = Vec::new();
-        for family in Family::ALL {
+        for (family, table) in tables.each() {
             let action = intent.family(family);
-            let table = table(action, family, host)?;
-            let plan = defaults::plan(action, family, &table, &links, &call.config);
+            let plan = defaults::plan(action, family, table, &links, &call.config);
+            result::rewrite(&mut result, family, action, &plan);
             changes.extend(plan.changes);
-            result::rewrite(&mut result, family, action, &plan.kept, call.config.gateways());
         }
         // One change for both families: a pod never has half of a decision.
         if !changes.is_empty() {
             host.apply(&changes)?;
         }
-        if changes_nothing(&intent) {
+        if result == before {
             return Ok(Outcome::unchanged());
         }
         Ok(Outcome::changed(Document::from_result(&result)?))
@@ -43,13 +44,12 @@ impl Stage for DefaultGateway {
             return Ok(());
         }
         let (result, links) = read(call, document, &intent, host)?;
-        owns(call, &intent, &links, host)?;
+        let tables = Tables::read(&intent, host)?;
+        tables.check_ownership(call, &intent, &links)?;
         let mut faults: Vec<String> = Vec::new();
-        for family in Family::ALL {
+        for (family, table) in tables.each() {
             let action = intent.family(family);
-            let table = table(action, family, host)?;
-            if let Some((expected, found)) =
-                defaults::difference(action, family, &table, &links, &call.config)
+            if let Some((expected, found)) = defaults::difference(action, family, table, &links, &call.config)
             {
                 faults.push(format!(
                     "{} default routes of {}: expected {expected}, the kernel has {found}",
@@ -58,7 +58,7 @@ impl Stage for DefaultGateway {
                 ));
             }
             if !matches!(action, Action::Leave | Action::Own) {
-                faults.extend(missing_kept(&result, family, &table, &links, &call.config));
+                faults.extend(missing_kept(&result, family, table, &links, &call.config));
             }
         }
         if faults.is_empty() { Ok(()) } else { Err(Error::failed(faults.join("; "))) }
@@ -77,10 +77,6 @@ fn intent(call: &Call<Config>) -> Intent {
         }
     }
     intent
-}
-
-fn changes_nothing(intent: &Intent) -> bool {
-    Family::ALL.iter().all(|family| matches!(intent.family(*family), Action::Leave | Action::Own))
 }
 
 /// The result and the links that it is about, for a decision that needs both.
@@ -105,33 +101,42 @@ fn read(
 }
 
 /// The routes of the main table that a decision has to look at.
-fn table(action: &Action, family: Family, host: &Host) -> Result<Vec<Route>, Error> {
-    match action {
-        Action::Leave | Action::Own => Ok(Vec::new()),
-        Action::Filter | Action::Override(_) => Ok(host.routes(family, MAIN)?),
-    }
+struct Tables {
+    ipv4: Vec<Route>,
+    ipv6: Vec<Route>,
 }
 
-/// Ownership with the delegate's own gateways: it must have set one, in whichever of the families.
-fn owns(call: &Call<Config>, intent: &Intent, links: &Links, host: &Host) -> Result<(), Error> {
-    let mut owned: Vec<&str> = Vec::new();
-    for family in Family::ALL {
-        if *intent.family(family) == Action::Own {
-            if !defaults::defaults(&host.default_routes(family)?, links).is_empty() {
-                return Ok(());
-            }
-            owned.push(name(family));
+impl Tables {
+    fn read(intent: &Intent, host: &Host) -> Result<Tables, Error> {
+        let table = |family| -> Result<Vec<Route>, Error> {
+            Ok(match intent.family(family) {
+                Action::Leave => Vec::new(),
+                Action::Own => host.default_routes(family)?,
+                Action::Filter | Action::Override(_) => host.routes(family, MAIN)?,
+            })
+        };
+        Ok(Tables { ipv4: table(Family::V4)?, ipv6: table(Family::V6)? })
+    }
+
+    fn each(&self) -> [(Family, &[Route]); 2] {
+        [(Family::V4, &self.ipv4), (Family::V6, &self.ipv6)]
+    }
+
+    /// Ownership with the delegate's own gateways: it must have set one, in whichever of the families.
+    fn check_ownership(&self, call: &Call<Config>, intent: &Intent, links: &Links) -> Result<(), Error> {
+        let owned = || self.each().into_iter().filter(|(f, _)| *intent.family(*f) == Action::Own);
+        let families: Vec<&str> = owned().map(|(family, _)| name(family)).collect();
+        let has_one = owned().any(|(_, table)| !defaults::defaults(table, links).is_empty());
+        if families.is_empty() || has_one {
+            return Ok(());
         }
+        Err(Error::failed(format!(
+            "{} asks to own the default route with its own gateways, but there is no {} default route on {}",
+            call.subject(),
+            families.join(" or "),
+            links.names().join(", ")
+        )))
     }
-    if owned.is_empty() {
-        return Ok(());
-    }
-    Err(Error::failed(format!(
-        "{} asks to own the default route with its own gateways, but there is no {} default route on {}",
-        call.subject(),
-        owned.join(" or "),
-        links.names().join(", ")
-    )))
 }
 
 /// Routes of `keep` that the record has and the kernel has not.
@@ -465,8 +470,13 @@ mod tests {
         let own = || call(Action::Own, Action::Own);
         let host = bridge();
         let outcome = host.add::<DefaultGateway>(&own(), &result()).unwrap();
-        assert_eq!(outcome, Outcome::unchanged());
         assert_eq!(host.routes(), bridge().routes());
+        // The result now tells the gateways that the plugin left out.
+        let changed = changed(outcome);
+        assert_eq!(changed["routes"][0], json!({"dst": "0.0.0.0/0", "gw": "10.1.0.1"}));
+        assert_eq!(changed["routes"][1], json!({"dst": "::/0", "gw": "fd01::1"}));
+        assert_eq!(changed["ips"], result()["ips"]);
+        assert_eq!(host.add::<DefaultGateway>(&own(), &changed).unwrap(), Outcome::unchanged());
         host.check::<DefaultGateway>(&own(), &result()).unwrap();
         ptp().add::<DefaultGateway>(&own(), &result()).unwrap();
 

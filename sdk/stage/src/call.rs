@@ -49,5 +49,9 @@ impl<C> Call<C> {
 pub(crate) fn read_config<C: DeserializeOwned>(text: &str) -> Result<C, Error> {
     let bad = |reason: String| Error::InvalidConfig(format!("config: {reason}"));
     let value = json::parse(text).map_err(|e| bad(e.to_string()))?;
+    // serde would read a struct from a list as well.
+    if !value.is_object() {
+        return Err(bad("not a JSON object".to_owned()));
+    }
     serde_json::from_value(value).map_err(|e| bad(e.to_string()))
 }

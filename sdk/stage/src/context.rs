@@ -177,3 +177,54 @@ fn object(value: Value, what: &str) -> Result<Map<String, Value>, Error> {
         _ => Err(Error::failed(format!("{what} is not a JSON object"))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Action;
+
+    #[test]
+    fn a_context_is_read_and_keeps_what_it_does_not_know() {
+        let context = Context::read(
+            r#"{"schema": 1, "sandbox": "/run/netns/x", "primary": true, "name": "ns/net", "future": {"a": 1},
+                "attachment": {"namespace": "ns", "name": "net"}, "pod": {"namespace": "ns", "name": "p"},
+                "request": {"defaultRoute": ["10.0.0.1", "::ffff:10.0.0.2", "fd00::1"], "mac": "x"},
+                "intent": {"ipv4": {"action": "override", "gateways": ["10.0.0.1"]}}, "tags": ["empty"],
+                "secondaryDefaults": "filter", "delegateVersion": "0.2.0"}"#,
+        )
+        .unwrap();
+        assert!(context.primary && context.filter_secondary_defaults && context.has_tag("empty"));
+        assert_eq!(context.pod.unwrap().name, "p");
+        assert_eq!(context.attachment.unwrap().namespace.as_deref(), Some("ns"));
+        let gateways: Vec<String> =
+            context.request.default_route.unwrap().iter().map(IpAddr::to_string).collect();
+        assert_eq!(gateways, ["10.0.0.1", "10.0.0.2", "fd00::1"]);
+        assert_eq!(context.request.all["mac"], "x");
+        assert_eq!(context.all["future"]["a"], 1);
+        assert_eq!(context.intent.ipv6, Action::Leave);
+        assert_eq!(context.delegate_version.as_deref(), Some("0.2.0"));
+    }
+
+    #[test]
+    fn an_empty_request_is_not_an_empty_list() {
+        assert_eq!(Context::read("{}").unwrap().request.default_route, None);
+        let empty = Context::read(r#"{"request": {"defaultRoute": []}}"#).unwrap();
+        assert_eq!(empty.request.default_route, Some(Vec::new()));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error() {
+        for bad in [
+            "",
+            "[]",
+            r#"{"request": {"defaultRoute": "10.0.0.1"}}"#,
+            r#"{"request": {"defaultRoute": ["10.0.0"]}}"#,
+            r#"{"intent": {"ipv4": {"action": "explode"}}}"#,
+            r#"{"intent": {"ipv4": {"action": "override", "gateways": []}}}"#,
+        ] {
+            assert!(Context::read(bad).is_err(), "{bad}");
+        }
+        assert!(Candidate::read_all(r#"[{"network": "n"}]"#).is_err(), "without a position");
+        assert!(Candidate::read_all("{}").is_err());
+    }
+}

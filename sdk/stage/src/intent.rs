@@ -85,3 +85,16 @@ fn action(object: &Map<String, Value>, family: &str) -> Result<Action, Error> {
         _ => Err(Error::failed(format!("intent {family}: unknown action in {}", crate::json::text(value)))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_intent_survives_the_way_to_the_host_and_back() {
+        let intent = Intent { ipv4: Action::Override(vec!["10.0.0.1".parse().unwrap()]), ipv6: Action::Own };
+        assert_eq!(Intent::from_value(&intent.to_value()), Ok(intent));
+        let intent = Intent { ipv4: Action::Filter, ipv6: Action::Leave };
+        assert_eq!(Intent::from_value(&intent.to_value()), Ok(intent));
+    }
+}

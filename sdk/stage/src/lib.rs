@@ -1,4 +1,56 @@
 //! What the author of a catena stage imports.
+//!
+//! A stage is a type that implements [`Module`] and one or more of [`Arrange`], [`Admit`], [`Stage`] and
+//! [`Settings`]; [`export_stage!`] makes those that it lists exports of a WebAssembly component. What a stage asks
+//! of the host is a method of [`Host`]; a capability that its code never uses is not among its component's
+//! imports, so it needs no grant.
+//!
+//! A whole stage, which keeps pods off networks that their namespace has no part in:
+//!
+//! ```
+//! use catena_sdk::{Admit, Call, Error, Host, Module, Problem, Settings, Verdict, export_stage};
+//! use serde::Deserialize;
+//! use serde_json::{Value, json};
+//!
+//! struct OwnNetworks;
+//!
+//! #[derive(Deserialize)]
+//! #[serde(deny_unknown_fields)]
+//! struct Config {
+//!     prefix: String,
+//! }
+//!
+//! impl Module for OwnNetworks {
+//!     type Config = Config;
+//! }
+//!
+//! impl Admit for OwnNetworks {
+//!     fn admit(call: &Call<Config>, _config: &Value, _host: &Host) -> Result<Verdict, Error> {
+//!         let Some(pod) = &call.context.pod else { return Ok(Verdict::Allow) };
+//!         if call.network.starts_with(&format!("{}{}", call.config.prefix, pod.namespace)) {
+//!             return Ok(Verdict::Allow);
+//!         }
+//!         Err(Error::Denied(format!("network {} is not one of {}", call.network, pod.namespace)))
+//!     }
+//! }
+//!
+//! impl Settings for OwnNetworks {
+//!     fn validate(config: &Config) -> Vec<Problem> {
+//!         let empty = config.prefix.is_empty();
+//!         empty.then(|| Problem { path: "/prefix".into(), message: "is empty".into() }).into_iter().collect()
+//!     }
+//! }
+//!
+//! export_stage!(OwnNetworks: admit, settings);
+//!
+//! // In a test, without wasm and without root:
+//! use catena_sdk::testing::{TestCall, TestHost};
+//! let call = TestCall::new("net1").config(json!({"prefix": "tenant-"})).with("pod", json!({"namespace": "blue"}));
+//! let verdict = TestHost::new(&[]).admit::<OwnNetworks>(&call, &json!({}));
+//! assert!(matches!(verdict, Err(Error::Denied(_))));
+//! ```
+//!
+//! The crate is a `cdylib`, built for `wasm32-unknown-unknown` and wrapped into a component (`wit-component`).
 
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]

@@ -26,6 +26,8 @@
 //! ```
 
 mod calls;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use std::cell::RefCell;
