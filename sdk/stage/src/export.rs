@@ -1,6 +1,10 @@
+use std::marker::PhantomData;
+
+use crate::{Admit, Arrange, Settings, Stage};
+
 /// Makes a component of a [`Module`](crate::Module): the listed interfaces become its exports.
 ///
-/// ```ignore
+/// ```text
 /// export_stage!(Policy: admit, settings; wants = r#"{"annotations": ["example.com/tier"]}"#);
 /// ```
 ///
@@ -9,10 +13,15 @@
 /// * `wants` are the grants that the module asks for, a JSON object in the form of the node's file. Grants for
 ///   imports (`log`, `links`, `routes`) need not be listed, unless less than all of it is wanted.
 ///
-/// Outside wasm it expands to nothing, so the module can be tested as an ordinary crate.
+/// Outside wasm it only checks that the traits are there, so the module can be tested as an ordinary crate.
 #[macro_export]
 macro_rules! export_stage {
     ($module:ty: $($export:ident),+ $(,)? $(; wants = $wants:expr)? $(;)?) => {
+        #[cfg(not(target_family = "wasm"))]
+        const _: () = {
+            $($crate::__check!($export, $module);)+
+            $(const _: &str = $wants;)?
+        };
         #[cfg(target_family = "wasm")]
         const _: () = {
             struct Exports;
@@ -25,6 +34,59 @@ macro_rules! export_stage {
             )?
         };
     };
+}
+
+/// That the trait of an export of [`export_stage!`] is there.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __check {
+    (arrange, $module:ty) => {
+        const _: $crate::Exports<$module> = $crate::Exports::arrange();
+    };
+    (admit, $module:ty) => {
+        const _: $crate::Exports<$module> = $crate::Exports::admit();
+    };
+    (stage, $module:ty) => {
+        const _: $crate::Exports<$module> = $crate::Exports::stage();
+    };
+    (settings, $module:ty) => {
+        const _: $crate::Exports<$module> = $crate::Exports::settings();
+    };
+}
+
+/// Exists for a module with the traits of its exports.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Exports<M>(PhantomData<M>);
+
+impl<M> Exports<M> {
+    pub const fn arrange() -> Exports<M>
+    where
+        M: Arrange,
+    {
+        Exports(PhantomData)
+    }
+
+    pub const fn admit() -> Exports<M>
+    where
+        M: Admit,
+    {
+        Exports(PhantomData)
+    }
+
+    pub const fn stage() -> Exports<M>
+    where
+        M: Stage,
+    {
+        Exports(PhantomData)
+    }
+
+    pub const fn settings() -> Exports<M>
+    where
+        M: Settings,
+    {
+        Exports(PhantomData)
+    }
 }
 
 /// One export of [`export_stage!`].

@@ -90,7 +90,7 @@ pub use context::{Candidate, Context, Definition, Pod, Request};
 pub use document::Document;
 pub use error::Error;
 #[doc(hidden)]
-pub use export::bytes;
+pub use export::{Exports, bytes};
 pub use host::{Host, Level};
 pub use intent::{Action, Intent};
 pub use outcome::{Outcome, Problem, Verdict};
