@@ -6,8 +6,8 @@ use std::collections::btree_map::Entry::Vacant;
 use crate::context::{Context, plain};
 use crate::plan::{SlotPlan, plan};
 use crate::resolve::{self, Snapshot, Target};
-use crate::revert::{revert, same};
-use crate::run::{Policy, Run, by_slot};
+use crate::revert::revert;
+use crate::run::{Policy, Run, by_slot, help_routes};
 use crate::slot::{Slot, SlotChange};
 use crate::wire::{Failure, Wire};
 use crate::{
@@ -216,7 +216,7 @@ fn differences<'a>(
         for change in slots.iter().filter(|change| here(&change.slot)) {
             let now = now.get(&change.slot).map_or(&[][..], Vec::as_slice);
             let wanted = wanted(change);
-            if same(now, wanted) {
+            if change.is(now, wanted) {
                 continue;
             }
             let missing = minus(wanted, now);
@@ -365,7 +365,8 @@ fn restore_routes(
     run.execute(&plans, &wanted);
     undo.errors.extend(run.errors.into_iter().map(in_undo));
     let left = differences(wire, &context, &slots, |change| &change.after);
-    left.into_iter().map(|error| error.reason.clone().unwrap_or_else(|| error.to_string())).collect()
+    let left = left.into_iter().map(|error| error.reason.clone().unwrap_or_else(|| error.to_string()));
+    left.chain(help_routes(&scratch)).collect()
 }
 
 fn restore_sysctl(wire: &mut impl Wire, context: &Context, sysctl: &Sysctl, undo: &mut Undo) {

@@ -48,48 +48,72 @@ pub(crate) struct Ambiguous {
 }
 
 /// The steps that make `change.before` into `change.after`. `near`: all routes of the same destination and table.
+/// Steps from which there is a way back at any moment are preferred.
 pub(crate) fn plan(change: SlotChange, near: &[Route]) -> Result<SlotPlan, Box<Ambiguous>> {
-    let ways = match change.slot.dst.family() {
-        Family::V4 => ways_v4(&change),
-        Family::V6 => ways_v6(&change),
-    };
-    match ways.into_iter().find(|steps| leads_to(steps, &change, near)) {
-        Some(steps) => Ok(SlotPlan { change, steps }),
-        None => Err(Box::new(Ambiguous { change })),
+    let mut ways: Vec<(Vec<Step>, Vec<Fib>)> = ways(&change)
+        .into_iter()
+        .filter_map(|steps| states(&steps, &change, near).map(|states| (steps, states)))
+        .collect();
+    let safe = ways.iter().position(|(_, states)| states.iter().all(|state| has_way_back(state, &change)));
+    if ways.is_empty() {
+        return Err(Box::new(Ambiguous { change }));
+    }
+    let (steps, _) = ways.swap_remove(safe.unwrap_or(0));
+    Ok(SlotPlan { change, steps })
+}
+
+fn ways(change: &SlotChange) -> Vec<Vec<Step>> {
+    match change.slot.dst.family() {
+        Family::V4 => ways_v4(change),
+        Family::V6 => ways_v6(change),
     }
 }
 
-/// Plays the steps through: each does what it must, the slot ends as wanted, and nothing else has changed.
-fn leads_to(steps: &[Step], change: &SlotChange, near: &[Route]) -> bool {
+/// Plays the steps through. If each does what it must, the slot ends as wanted, and nothing else has changed, the
+/// states in between.
+fn states(steps: &[Step], change: &SlotChange, near: &[Route]) -> Option<Vec<Fib>> {
     let family = change.slot.dst.family();
     let mut fib = Fib::new(near.iter().cloned());
     let others = |fib: &Fib| -> Vec<Route> {
         fib.all(family).into_iter().filter(|route| route.slot() != change.slot).collect()
     };
     let before = others(&fib);
+    let mut states = Vec::new();
     for step in steps {
-        let Ok(echoes) = fib.send(&step.request) else { return false };
-        if step.added.is_empty() {
-            let removed = step.removed.iter().map(|route| route.clone().normalised());
-            if !echoes.into_iter().map(|echo| echo.route).eq(removed) {
-                return false;
-            }
+        let echoes = fib.send(&step.request).ok()?;
+        let removed = step.removed.iter().map(|route| route.clone().normalised());
+        if !step.adds() && !echoes.into_iter().map(|echo| echo.route).eq(removed) {
+            return None;
         }
+        states.push(fib.clone());
     }
-    let (mut slot, mut wanted): (Vec<Route>, _) = (
-        fib.all(family).into_iter().filter(|route| route.slot() == change.slot).collect(),
-        change.after.clone(),
-    );
+    let (mut slot, mut wanted) = (in_slot(&fib, change), change.after.clone());
     if family == Family::V6 {
         slot.sort();
         wanted.sort();
     }
-    slot == wanted && others(&fib) == before
+    (slot == wanted && others(&fib) == before).then_some(states)
+}
+
+fn has_way_back(state: &Fib, change: &SlotChange) -> bool {
+    let back = SlotChange { slot: change.slot, before: in_slot(state, change), after: change.before.clone() };
+    let near = state.all(change.slot.dst.family());
+    ways(&back).iter().any(|steps| states(steps, &back, &near).is_some())
+}
+
+fn in_slot(fib: &Fib, change: &SlotChange) -> Vec<Route> {
+    fib.all(change.slot.dst.family()).into_iter().filter(|route| route.slot() == change.slot).collect()
 }
 
 /// An append and an exact delete are preferred to NLM_F_REPLACE: as free of gaps, and a route that somebody else
 /// has put into the slot meanwhile survives.
 fn ways_v4(change: &SlotChange) -> Vec<Vec<Step>> {
+    let named = ways_v4_by(change, Request::delete);
+    let listed = ways_v4_by(change, Request::delete_list);
+    [named, listed].concat()
+}
+
+fn ways_v4_by(change: &SlotChange, delete: fn(&Route) -> Request) -> Vec<Vec<Step>> {
     let (before, after) = (&change.before, &change.after);
     let kept: Vec<&Route> = before.iter().filter(|route| after.contains(route)).collect();
     let new: Vec<&Route> = after.iter().filter(|route| !before.contains(route)).collect();
@@ -97,11 +121,11 @@ fn ways_v4(change: &SlotChange) -> Vec<Vec<Step>> {
     let mut deletes = Vec::new();
     for (i, route) in before.iter().enumerate() {
         if !after.contains(route) {
-            deletes.push(Step::delete(route, i - deletes.len()));
+            deletes.push(Step { request: delete(route), ..Step::delete(route, i - deletes.len()) });
         }
     }
-    let moved = |by: usize| -> Vec<Step> {
-        deletes.iter().map(|step| Step { position: step.position + by, ..step.clone() }).collect()
+    let moved = |steps: &[Step], by: usize| -> Vec<Step> {
+        steps.iter().map(|step| Step { position: step.position + by, ..step.clone() }).collect()
     };
     if before.is_empty() {
         let mode = |i: usize| if i == 0 { Mode::Exclusive } else { Mode::Append };
@@ -109,12 +133,15 @@ fn ways_v4(change: &SlotChange) -> Vec<Vec<Step>> {
     }
     let appended: Vec<Step> = new.iter().map(|route| Step::add(route, Mode::Append)).collect();
     let prepended: Vec<Step> = new.iter().rev().map(|route| Step::add(route, Mode::Prepend)).collect();
-    let mut ways = vec![[appended.clone(), deletes.clone()].concat(), [prepended, moved(new.len())].concat()];
+    let mut ways = vec![
+        [appended, deletes.clone()].concat(),
+        [prepended, moved(&deletes, new.len())].concat(),
+    ];
     if let (Some(old), [first, rest @ ..]) = (before.first().filter(|old| !kept.contains(old)), new.as_slice()) {
         let replace = Step::replace(vec![old.clone()], first, 0);
         let append = rest.iter().map(|route| Step::add(route, Mode::Append)).collect();
-        let rest = deletes.iter().skip(1).map(|s| Step { position: s.position + 1, ..s.clone() }).collect();
-        ways.push([vec![replace], append, rest].concat());
+        let later = moved(deletes.get(1..).unwrap_or_default(), 1);
+        ways.push([vec![replace], append, later].concat());
     }
     ways
 }

@@ -90,9 +90,19 @@ impl Request {
         Request { via, expires: None, ..Request::of(Action::Delete, route) }
     }
 
+    /// An IPv4 route's only hop as a list. Named by itself a hop fits every route that begins with it; a list of
+    /// one fits no route of several hops.
+    pub(crate) fn delete_list(route: &Route) -> Request {
+        let request = Request::delete(route);
+        match request.via {
+            Via::One(hop) => Request { via: Via::Many(vec![hop]), ..request },
+            _ => request,
+        }
+    }
+
     /// Legs of one IPv6 route may differ in protocol, and a dump shows only the first one's; gateway and link
     /// already name a leg.
-    pub fn delete_leg(route: &Route) -> Request {
+    pub(crate) fn delete_leg(route: &Route) -> Request {
         Request { protocol: 0, ..Request::delete(route) }
     }
 

@@ -135,11 +135,12 @@ impl<'a> Work<'a> {
             .iter()
             .filter(|route| fits(spec, route) && (!spec.hops.is_empty() || self.scope.touches(route)))
             .collect();
-        // A route with exactly the named hops is meant before one that has others as well.
+        // Of routes in one slot the one with just the named hops is meant before one that has others as well.
+        let one_slot = fitting.windows(2).all(|pair| matches!(pair, [a, b] if a.slot() == b.slot()));
         let exact: Vec<&Route> = fitting
             .iter()
             .copied()
-            .filter(|route| spec.hops.is_empty() || route.hops.len() == spec.hops.len())
+            .filter(|route| one_slot && route.hops.len() == spec.hops.len() && !spec.hops.is_empty())
             .collect();
         match if exact.is_empty() { fitting } else { exact }.as_slice() {
             [] => self.fail(ErrorKind::NotFound, "delete", &shape, "there is no such route"),
@@ -249,10 +250,7 @@ impl<'a> Work<'a> {
                 self.fail(ErrorKind::Invalid, "replace", &spec.to_route(), reason);
                 continue;
             }
-            // A member that is not named is as the table has it.
-            let now = self.table(family, table).iter().find(|route| {
-                fits(spec, route) && route.hops.len() == spec.hops.len() && same_hops(spec, route)
-            });
+            let now = self.table(family, table).iter().find(|route| is_wanted(spec, route));
             let Some(route) = now.cloned().or_else(|| self.valid("replace", spec)) else { continue };
             if routes.iter().any(|other| other.slot() == route.slot()) {
                 let reason = "two wanted routes have the same destination, table, tos and metric";
@@ -445,12 +443,18 @@ fn merged(there: &Route, wanted: &Route, link: u32) -> bool {
         && on_link(there) == on_link(wanted)
 }
 
-fn same_hops(spec: &RouteSpec, route: &Route) -> bool {
-    let mut wanted = spec.to_route().hops;
-    let mut there = route.hops.clone();
-    wanted.sort();
-    there.sort();
-    wanted == there
+/// Whether a route of the table is a wanted one already. Whoever made it, if the spec names no protocol.
+fn is_wanted(spec: &RouteSpec, route: &Route) -> bool {
+    let wanted = spec.to_route();
+    let wanted = Route {
+        protocol: spec.protocol.unwrap_or(route.protocol),
+        metrics: route.metrics.clone(),
+        extra: route.extra.clone(),
+        expires: route.expires,
+        object: route.object,
+        ..wanted
+    };
+    wanted == *route
 }
 
 /// Whether a route of the table is what the spec names.

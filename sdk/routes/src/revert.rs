@@ -35,22 +35,10 @@ pub(crate) fn revert(entries: &[Entry], now: &Snapshot, context: &Context) -> (V
             Family::V6 => group(after.iter()),
         };
         let before = before.get(&slot).cloned().unwrap_or_default();
-        (!same(&before, &after)).then_some(SlotChange { slot, before, after })
+        let change = SlotChange { slot, before, after };
+        (!change.is(&change.before, &change.after)).then_some(change)
     });
     (changes.collect(), notes.into_iter().collect())
-}
-
-/// Whether two states of a slot are the same. Only among IPv4 aliases the order counts.
-pub(crate) fn same(a: &[Route], b: &[Route]) -> bool {
-    let sorted = |routes: &[Route]| {
-        let mut routes = routes.to_vec();
-        routes.sort();
-        routes
-    };
-    match a.first().map(|route| route.family) {
-        Some(Family::V6) => sorted(a) == sorted(b),
-        _ => a == b,
-    }
 }
 
 fn route_change(entry: &Entry) -> Option<&RouteChange> {

@@ -245,8 +245,12 @@ impl<'a, W: Wire> Run<'a, W> {
                 return self.record(step.removed.clone(), step.added.clone(), step.position);
             }
         };
-        let legs: Vec<Route> = now.iter().flat_map(Route::legs).collect();
-        let there = |leg: &&Route| legs.iter().any(|now| is_leg(now, leg, true));
+        let there = |leg: &&Route| {
+            now.iter().any(|route| {
+                let merged = route.hops.len() > 1;
+                route.legs().iter().any(|now| is_leg(now, leg, merged))
+            })
+        };
         let removed: Vec<Route> = step.removed.iter().filter(|leg| !there(leg)).cloned().collect();
         let added: Vec<Route> = step.added.iter().filter(there).cloned().collect();
         self.record(removed, added, step.position);
@@ -284,45 +288,64 @@ impl<'a, W: Wire> Run<'a, W> {
                 protocol: POLE_PROTOCOL,
                 ..Route::new(Prefix::host(gateway), vec![Hop::dev(link)])
             };
-            match self.wire.send(&Request::add(&pole, Mode::Exclusive)) {
-                Ok(echoes) => {
-                    if echoes.iter().any(|echo| !echo.deleted && is_leg(&echo.route, &pole, false)) {
-                        return Some(pole);
-                    }
-                    let step = Step::add(&pole, Mode::Exclusive);
-                    self.judge(&step, echoes);
-                    return None;
+            let error = match self.wire.send(&Request::add(&pole, Mode::Exclusive)) {
+                Ok(echoes) if echoes.iter().any(|echo| !echo.deleted && is_leg(&echo.route, &pole, false)) => {
+                    return Some(pole);
                 }
-                Err(failure) if failure.errno() == Some(Errno::EEXIST) => {}
-                Err(failure) => {
+                Ok(_) => {
+                    let error = self.context.error(ErrorKind::WrongRoute, "add", &pole);
+                    error.reason("the kernel did not say that it added this help route")
+                }
+                Err(failure) if failure.errno() == Some(Errno::EEXIST) => continue,
+                Err(failure) if !failure.is_uncertain() => {
                     self.errors.push(self.context.failed(&failure, "add", &pole));
-                    if failure.is_uncertain() {
-                        self.stopped = true;
-                        self.settle(&Step::add(&pole, Mode::Exclusive));
-                    }
                     return None;
                 }
+                Err(failure) => self.context.failed(&failure, "add", &pole),
+            };
+            self.errors.push(error);
+            self.stopped = true;
+            if self.is_there(&pole) {
+                self.drop_pole(pole);
             }
+            return None;
         }
         None
     }
 
     /// A help route that stays is in the journal like any other.
     fn drop_pole(&mut self, pole: Route) -> bool {
-        let error = match self.wire.send(&Request::delete(&pole)) {
-            Ok(echoes) => match echoes.as_slice() {
-                [echo] if echo.deleted && is_leg(&echo.route, &pole, false) => return true,
-                _ => {
-                    let error = self.context.error(ErrorKind::WrongRoute, "delete", &pole);
-                    error.reason("the kernel deleted another route than this help route")
+        let mut error = None;
+        // The second time for an answer that was lost.
+        for _ in 0..2 {
+            match self.wire.send(&Request::delete(&pole)) {
+                Ok(echoes) if matches!(echoes.as_slice(), [e] if e.deleted && is_leg(&e.route, &pole, false)) => {
+                    return true;
                 }
-            },
-            Err(failure) => self.context.failed(&failure, "delete", &pole),
-        };
-        self.errors.push(error);
+                Ok(_) => {
+                    let wrong = self.context.error(ErrorKind::WrongRoute, "delete", &pole);
+                    error = Some(wrong.reason("the kernel did not say that it deleted this help route"));
+                }
+                Err(failure) => error = Some(self.context.failed(&failure, "delete", &pole)),
+            }
+            if !self.is_there(&pole) {
+                break;
+            }
+        }
+        self.errors.extend(error);
         self.stopped = true;
-        self.record(Vec::new(), vec![pole], 0);
+        if self.is_there(&pole) {
+            self.record(Vec::new(), vec![pole], 0);
+        }
         false
+    }
+
+    /// A table that cannot be read may still hold it.
+    fn is_there(&mut self, route: &Route) -> bool {
+        match self.wire.dump(route.family, route.table) {
+            Ok(now) => now.contains(route),
+            Err(_) => true,
+        }
     }
 }
 
@@ -380,6 +403,16 @@ fn is_leg(echo: &Route, leg: &Route, loosely: bool) -> bool {
         // A nexthop object brings its hops; the echo of an addition may still come before they are known.
         echo == leg || (leg.object.is_some() && echo.object == leg.object && echo.slot() == leg.slot())
     }
+}
+
+/// Help routes that could not be taken away, one line each.
+pub(crate) fn help_routes(journal: &Journal) -> impl Iterator<Item = String> {
+    let of_us = |entry: &&Entry| {
+        matches!(entry, Entry::Route(change) if change.added.iter().any(|r| r.protocol == POLE_PROTOCOL))
+    };
+    let mut left = Journal::new();
+    journal.entries().iter().filter(of_us).for_each(|entry| left.push(entry.clone()));
+    left.describe().into_iter().map(|line| format!("not wanted: {line}"))
 }
 
 /// Slots of a table, in the kernel's order within each.

@@ -1,4 +1,7 @@
-use crate::{Prefix, Route};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use crate::{Family, Kind, Prefix, Route};
 
 /// What the kernel allows one route in (IPv4: a list of aliases, IPv6: hops that merge).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,4 +19,36 @@ pub(crate) struct SlotChange {
     pub slot: Slot,
     pub before: Vec<Route>,
     pub after: Vec<Route>,
+}
+
+impl SlotChange {
+    /// Whether `now` is what is wanted. Among IPv4 aliases the order counts.
+    pub(crate) fn is(&self, now: &[Route], wanted: &[Route]) -> bool {
+        match self.slot.dst.family() {
+            Family::V4 => now == wanted,
+            Family::V6 if self.hides_attributes() => names(now) == names(wanted),
+            Family::V6 => sorted(now) == sorted(wanted),
+        }
+    }
+
+    /// Hops of one IPv6 route can come from different additions. Which came first decides whose protocol, source
+    /// and metrics a dump shows, so only the hops themselves can be compared.
+    fn hides_attributes(&self) -> bool {
+        let many = |routes: &[Route]| routes.iter().any(|route| route.hops.len() > 1);
+        many(&self.before) || (many(&self.after) && !self.before.is_empty())
+    }
+}
+
+fn sorted(routes: &[Route]) -> Vec<Route> {
+    let mut routes = routes.to_vec();
+    routes.sort();
+    routes
+}
+
+fn names(routes: &[Route]) -> BTreeSet<(Kind, Option<IpAddr>, u32, bool)> {
+    let legs = routes.iter().flat_map(|route| {
+        let none = route.hops.is_empty().then_some((route.kind, None, 0, false));
+        route.hops.iter().map(|hop| (route.kind, hop.gateway, hop.link, hop.onlink)).chain(none)
+    });
+    legs.collect()
 }

@@ -1,0 +1,9 @@
+//! The operations on a simulated table: what they do, what they refuse, and that a fault at any moment leaves
+//! everything as it was or is reported.
+
+mod cases;
+mod exhaustive;
+mod faulty;
+mod journal;
+mod random;
+mod world;
