@@ -335,6 +335,7 @@ impl Adding<'_, '_> {
             false => (self.chained_document()?, Vec::new()),
         };
         let after = self.bench.links().map_err(|error| self.kernel_error(position, &error.to_string()))?;
+        self.attachments[position].subject.context.delegate_version = document::version(&document);
         let attachment = &self.attachments[position];
         let links = own_links(&attachment.subject.ifname, &document, &self.netns_path, &before, &after);
         let scope = Scope { links: links.clone(), tables: vec![MAIN] };

@@ -39,6 +39,7 @@ impl Attachment {
                     request: json!({}),
                     intent: Intent::default(),
                     attachments: 1,
+                    delegate_version: None,
                 };
                 let subject = Subject {
                     position: 0,
@@ -66,6 +67,7 @@ impl Attachment {
                             request: request_value(spec),
                             intent: Intent::default(),
                             attachments: specs.len(),
+                            delegate_version: None,
                         };
                         let subject = Subject {
                             position,
@@ -133,6 +135,7 @@ impl Attachment {
             request: recorded.request.clone(),
             intent,
             attachments,
+            delegate_version: None,
         };
         let subject = Subject {
             position,

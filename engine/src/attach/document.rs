@@ -23,6 +23,11 @@ pub fn value(document: &Document) -> Result<Value, CniError> {
         .map_err(|error| CniError::new(code::BAD_OUTCOME, format!("the result after the pipeline: {error}")))
 }
 
+/// Its `cniVersion`, known or not.
+pub fn version(document: &Document) -> Option<String> {
+    value(document).ok().and_then(|value| result::version_text(&value).map(str::to_owned))
+}
+
 /// Whether the pipeline has left it in the version that the host converts from.
 fn is_converted(document: &Document) -> bool {
     document.format.strip_prefix("cni/") == Some(SpecVersion::NEWEST.as_str())

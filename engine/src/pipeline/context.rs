@@ -29,6 +29,8 @@ pub struct Context {
     pub intent: Intent,
     /// How many attachments the sandbox has.
     pub attachments: usize,
+    /// The `cniVersion` of the delegate's result, on add once it is there.
+    pub delegate_version: Option<String>,
 }
 
 impl Context {
@@ -48,6 +50,9 @@ impl Context {
         });
         if let Some(nad) = &self.nad {
             context["attachment"] = nad_value(nad);
+        }
+        if let Some(version) = &self.delegate_version {
+            context["delegateVersion"] = Value::from(version.as_str());
         }
         if let Some(pod) = pod(&self.args) {
             context["pod"] = pod;
@@ -124,12 +129,14 @@ mod tests {
             request: json!({ "defaultRoute": [] }),
             intent: Intent::default(),
             attachments: 2,
+            delegate_version: Some("0.2.0".into()),
         };
         let value: Value = serde_json::from_str(&context.text(&["empty".to_owned()])).unwrap();
         assert_eq!(value["schema"], 1);
         assert_eq!(value["pod"], json!({ "namespace": "default", "name": "web" }));
         assert_eq!(value["attachment"], json!({ "namespace": "ns", "name": "net" }));
         assert_eq!(value["tags"], json!(["empty"]));
+        assert_eq!(value["delegateVersion"], "0.2.0");
         assert_eq!(value["intent"]["ipv4"]["action"], "leave");
     }
 }
