@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 STATIC := -- -C target-feature=+crt-static
 export CATENA_CNI_PLUGINS ?= $(if $(wildcard /usr/lib/cni/ptp),/usr/lib/cni,$(if $(wildcard /opt/cni/bin/ptp),/opt/cni/bin,/usr/lib/cni))
 
-.PHONY: help setup build fast lint unit integration test demo clean
+.PHONY: help setup build fast lint unit stages integration test demo clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,7 +37,10 @@ unit: setup ## Run the unit tests
 LIGHT := -p catena-cni -p catena-routes -p catena-sdk -p catena-plugin-result-conversion \
 	-p catena-plugin-empty-result -p catena-plugin-default-gateway -p catena-plugin-network-status
 
-integration: fast ## Run the integration tests: real binary, kernel and CNI plugins (root or user namespaces)
+stages: setup
+	$(CARGO) run --locked -q -p catena-test-stages -- $(abspath $(TARGET))/test-stages
+
+integration: fast stages ## Run the integration tests: real binary, kernel and CNI plugins (root or user namespaces)
 	CATENA_BIN=$(abspath $(TARGET))/fast/catena CATENACTL_BIN=$(abspath $(TARGET))/fast/catenactl \
 		CATENA_TEST_STAGES=$(abspath $(TARGET))/test-stages $(CARGO) test --locked -q -p catena-tests
 
