@@ -50,7 +50,7 @@ pub(crate) fn apply(
     }
     let (context, snapshot) = look(wire, &tables).map_err(untouched)?;
     let target = resolve::changes(&context, scope, &snapshot, changes).map_err(untouched)?;
-    carry_out(wire, &context, &snapshot, target, journal)
+    carry_out(wire, &context, scope, &snapshot, target, journal)
 }
 
 #[allow(clippy::too_many_arguments, reason = "as the trait's")]
@@ -71,7 +71,7 @@ pub(crate) fn replace(
     let (context, snapshot) = look(wire, &tables).map_err(untouched)?;
     let at = (link, family, table);
     let target = resolve::wanted(&context, scope, &snapshot, at, wanted, keep_kernel).map_err(untouched)?;
-    carry_out(wire, &context, &snapshot, target, journal)
+    carry_out(wire, &context, scope, &snapshot, target, journal)
 }
 
 fn untouched(errors: Vec<RouteError>) -> ApplyFailure {
@@ -100,11 +100,12 @@ fn look(wire: &mut impl Wire, tables: &[(Family, u32)]) -> Result<(Context, Snap
 fn carry_out(
     wire: &mut impl Wire,
     context: &Context,
+    scope: &Scope,
     snapshot: &Snapshot,
     target: Target,
     journal: &mut Journal,
 ) -> Result<Applied, ApplyFailure> {
-    let (plans, ambiguous) = plan_all(context, snapshot, &target.slots);
+    let (plans, ambiguous) = plan_all(context, snapshot, &target.slots, &|route| scope.covers(route));
     if !ambiguous.is_empty() {
         return Err(untouched(ambiguous));
     }
@@ -119,7 +120,7 @@ fn carry_out(
     }
     if errors.is_empty() && !plans.is_empty() {
         let wanted = as_wanted(snapshot, &target.slots);
-        let mut run = Run::new(wire, context, journal, Policy::Apply);
+        let mut run = Run::new(wire, context, scope, journal, Policy::Apply);
         run.execute(&plans, &wanted);
         errors = run.errors;
         if errors.is_empty() {
@@ -163,13 +164,18 @@ fn as_wanted(snapshot: &Snapshot, slots: &[SlotChange]) -> Vec<Route> {
         .collect()
 }
 
-fn plan_all(context: &Context, snapshot: &Snapshot, slots: &[SlotChange]) -> (Vec<SlotPlan>, Vec<RouteError>) {
+fn plan_all(
+    context: &Context,
+    snapshot: &Snapshot,
+    slots: &[SlotChange],
+    own: &dyn Fn(&Route) -> bool,
+) -> (Vec<SlotPlan>, Vec<RouteError>) {
     let (mut plans, mut errors) = (Vec::new(), Vec::new());
     for change in slots {
         let slot = change.slot;
         let table = snapshot.get(&(slot.dst.family(), slot.table)).map_or(&[][..], Vec::as_slice);
         let near: Vec<Route> = table.iter().filter(|route| route.dst == slot.dst).cloned().collect();
-        match plan(change.clone(), &near) {
+        match plan(change.clone(), &near, own) {
             Ok(plan) => plans.push(plan),
             Err(ambiguous) => {
                 let change = &ambiguous.change;
@@ -352,16 +358,27 @@ fn restore_routes(
         }
     };
     let (slots, notes) = revert(entries, &snapshot, &context);
+    let ours: BTreeSet<u32> = entries
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::Route(change) => Some(change.links.iter().map(|link| link.index)),
+            Entry::Sysctl(_) => None,
+        })
+        .flatten()
+        .collect();
     for note in notes {
         if !undo.notes.contains(&note) {
             undo.notes.push(note);
         }
     }
-    let (plans, ambiguous) = plan_all(&context, &snapshot, &slots);
+    let (plans, ambiguous) = plan_all(&context, &snapshot, &slots, &|route| {
+        !route.hops.is_empty() && route.hops.iter().all(|hop| ours.contains(&hop.link))
+    });
     undo.errors.extend(ambiguous.into_iter().map(in_undo));
     let wanted = as_wanted(&snapshot, &slots);
+    let scope = Scope { links: ours.iter().copied().collect(), tables: Vec::new() };
     let mut scratch = Journal::new();
-    let mut run = Run::new(wire, &context, &mut scratch, Policy::Undo);
+    let mut run = Run::new(wire, &context, &scope, &mut scratch, Policy::Undo);
     run.execute(&plans, &wanted);
     undo.errors.extend(run.errors.into_iter().map(in_undo));
     let left = differences(wire, &context, &slots, |change| &change.after);

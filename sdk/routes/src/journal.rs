@@ -26,7 +26,7 @@ pub struct RouteChange {
     pub added: Vec<Route>,
     /// Where in its slot the first removed IPv4 route stood.
     pub position: usize,
-    /// The names that the links had.
+    /// The links of these routes and of the scope, with the names that they had.
     pub links: Vec<LinkRef>,
 }
 

@@ -48,13 +48,17 @@ pub(crate) struct Ambiguous {
 }
 
 /// The steps that make `change.before` into `change.after`. `near`: all routes of the same destination and table.
-/// Steps from which there is a way back at any moment are preferred.
-pub(crate) fn plan(change: SlotChange, near: &[Route]) -> Result<SlotPlan, Box<Ambiguous>> {
-    let mut ways: Vec<(Vec<Step>, Vec<Fib>)> = ways(&change)
+/// Steps from which there is a way back at any moment are preferred. `own` routes may be moved to keep the order.
+pub(crate) fn plan(
+    change: SlotChange,
+    near: &[Route],
+    own: &dyn Fn(&Route) -> bool,
+) -> Result<SlotPlan, Box<Ambiguous>> {
+    let mut ways: Vec<(Vec<Step>, Vec<Fib>)> = ways(&change, own)
         .into_iter()
         .filter_map(|steps| states(&steps, &change, near).map(|states| (steps, states)))
         .collect();
-    let safe = ways.iter().position(|(_, states)| states.iter().all(|state| has_way_back(state, &change)));
+    let safe = ways.iter().position(|(_, states)| states.iter().all(|state| has_way_back(state, &change, own)));
     if ways.is_empty() {
         return Err(Box::new(Ambiguous { change }));
     }
@@ -62,9 +66,9 @@ pub(crate) fn plan(change: SlotChange, near: &[Route]) -> Result<SlotPlan, Box<A
     Ok(SlotPlan { change, steps })
 }
 
-fn ways(change: &SlotChange) -> Vec<Vec<Step>> {
+fn ways(change: &SlotChange, own: &dyn Fn(&Route) -> bool) -> Vec<Vec<Step>> {
     match change.slot.dst.family() {
-        Family::V4 => ways_v4(change),
+        Family::V4 => ways_v4(change, own),
         Family::V6 => ways_v6(change),
     }
 }
@@ -95,10 +99,10 @@ fn states(steps: &[Step], change: &SlotChange, near: &[Route]) -> Option<Vec<Fib
     (slot == wanted && others(&fib) == before).then_some(states)
 }
 
-fn has_way_back(state: &Fib, change: &SlotChange) -> bool {
+fn has_way_back(state: &Fib, change: &SlotChange, own: &dyn Fn(&Route) -> bool) -> bool {
     let back = SlotChange { slot: change.slot, before: in_slot(state, change), after: change.before.clone() };
     let near = state.all(change.slot.dst.family());
-    ways(&back).iter().any(|steps| states(steps, &back, &near).is_some())
+    ways(&back, own).iter().any(|steps| states(steps, &back, &near).is_some())
 }
 
 fn in_slot(fib: &Fib, change: &SlotChange) -> Vec<Route> {
@@ -107,43 +111,72 @@ fn in_slot(fib: &Fib, change: &SlotChange) -> Vec<Route> {
 
 /// An append and an exact delete are preferred to NLM_F_REPLACE: as free of gaps, and a route that somebody else
 /// has put into the slot meanwhile survives.
-fn ways_v4(change: &SlotChange) -> Vec<Vec<Step>> {
-    let named = ways_v4_by(change, Request::delete);
-    let listed = ways_v4_by(change, Request::delete_list);
-    [named, listed].concat()
-}
-
-fn ways_v4_by(change: &SlotChange, delete: fn(&Route) -> Request) -> Vec<Vec<Step>> {
+fn ways_v4(change: &SlotChange, own: &dyn Fn(&Route) -> bool) -> Vec<Vec<Step>> {
     let (before, after) = (&change.before, &change.after);
-    let kept: Vec<&Route> = before.iter().filter(|route| after.contains(route)).collect();
-    let new: Vec<&Route> = after.iter().filter(|route| !before.contains(route)).collect();
-    // Positions are those at the time of each delete, so that undoing backwards finds its place.
-    let mut deletes = Vec::new();
-    for (i, route) in before.iter().enumerate() {
-        if !after.contains(route) {
-            deletes.push(Step { request: delete(route), ..Step::delete(route, i - deletes.len()) });
-        }
-    }
-    let moved = |steps: &[Step], by: usize| -> Vec<Step> {
-        steps.iter().map(|step| Step { position: step.position + by, ..step.clone() }).collect()
-    };
     if before.is_empty() {
         let mode = |i: usize| if i == 0 { Mode::Exclusive } else { Mode::Append };
-        return vec![new.iter().enumerate().map(|(i, route)| Step::add(route, mode(i))).collect()];
+        return vec![after.iter().enumerate().map(|(i, route)| Step::add(route, mode(i))).collect()];
     }
-    let appended: Vec<Step> = new.iter().map(|route| Step::add(route, Mode::Append)).collect();
-    let prepended: Vec<Step> = new.iter().rev().map(|route| Step::add(route, Mode::Prepend)).collect();
-    let mut ways = vec![
-        [appended, deletes.clone()].concat(),
-        [prepended, moved(&deletes, new.len())].concat(),
-    ];
-    if let (Some(old), [first, rest @ ..]) = (before.first().filter(|old| !kept.contains(old)), new.as_slice()) {
-        let replace = Step::replace(vec![old.clone()], first, 0);
-        let append = rest.iter().map(|route| Step::add(route, Mode::Append)).collect();
-        let later = moved(deletes.get(1..).unwrap_or_default(), 1);
-        ways.push([vec![replace], append, later].concat());
+    let mut ways = Vec::new();
+    for delete in [Request::delete, Request::delete_list] {
+        let delete = |route: &Route, place| Step { request: delete(route), ..Step::delete(route, place) };
+        ways.extend(ways_v4_by(before, after, &delete));
+        ways.extend(by_rebuilding(before, after, own, &delete));
     }
     ways
+}
+
+/// `delete` makes the step that deletes a route at a place in the slot.
+fn ways_v4_by(
+    before: &[Route],
+    after: &[Route],
+    delete: &impl Fn(&Route, usize) -> Step,
+) -> Vec<Vec<Step>> {
+    let old: Vec<usize> =
+        before.iter().enumerate().filter(|(_, route)| !after.contains(route)).map(|(i, _)| i).collect();
+    // Places are those at the time of each delete, so that undoing backwards finds them.
+    let step = |i: usize, place: usize| before.get(i).map(|route| delete(route, place));
+    let forwards = |by: usize| -> Vec<Step> {
+        old.iter().enumerate().filter_map(|(gone, i)| step(*i, i - gone + by)).collect()
+    };
+    let backwards = |by: usize| -> Vec<Step> { old.iter().rev().filter_map(|i| step(*i, i + by)).collect() };
+    let new: Vec<&Route> = after.iter().filter(|route| !before.contains(route)).collect();
+    let first_kept = after.iter().position(|route| before.contains(route)).unwrap_or(0);
+    let (mut ways, mut last) = (Vec::new(), Vec::new());
+    for front in [first_kept, 0, new.len()] {
+        let (front, back) = new.split_at(front.min(new.len()));
+        let mut adds: Vec<Step> = front.iter().rev().map(|route| Step::add(route, Mode::Prepend)).collect();
+        adds.extend(back.iter().map(|route| Step::add(route, Mode::Append)));
+        ways.push([adds.clone(), forwards(front.len())].concat());
+        ways.push([adds.clone(), backwards(front.len())].concat());
+        // With a gap, where one of the new would be mistaken for one of the old.
+        last.push([forwards(0), adds.clone()].concat());
+        last.push([backwards(0), adds].concat());
+    }
+    if let (Some(0), [first, rest @ ..], Some(replaced)) = (old.first(), new.as_slice(), before.first()) {
+        let replace = Step::replace(vec![replaced.clone()], first, 0);
+        let append = rest.iter().map(|route| Step::add(route, Mode::Append)).collect();
+        let later = old.iter().skip(1).enumerate().filter_map(|(gone, i)| step(*i, i - gone)).collect();
+        ways.push([vec![replace], append, later].concat());
+    }
+    ways.extend(last);
+    ways
+}
+
+/// The kernel adds to a slot's ends only. What stands behind an inner place is taken out and put back.
+fn by_rebuilding(
+    before: &[Route],
+    after: &[Route],
+    own: &dyn Fn(&Route) -> bool,
+    delete: &impl Fn(&Route, usize) -> Step,
+) -> Option<Vec<Step>> {
+    let same = before.iter().zip(after).take_while(|(a, b)| a == b).count();
+    let (tail, new) = (before.get(same..)?, after.get(same..)?);
+    if same == 0 || !tail.iter().all(own) {
+        return None;
+    }
+    let deletes = tail.iter().enumerate().rev().map(|(i, route)| delete(route, same + i));
+    Some(deletes.chain(new.iter().map(|route| Step::add(route, Mode::Append))).collect())
 }
 
 fn ways_v6(change: &SlotChange) -> Vec<Vec<Step>> {

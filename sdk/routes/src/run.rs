@@ -10,7 +10,7 @@ use crate::plan::{SlotPlan, Step};
 use crate::slot::Slot;
 use crate::wire::Failure;
 use crate::{
-    Echo, Entry, Errno, ErrorKind, Family, Hop, Journal, Mode, Prefix, Request, Route, RouteChange, RouteError, Wire,
+    Echo, Entry, Errno, ErrorKind, Family, Hop, Journal, Mode, Prefix, Request, Route, RouteChange, RouteError, Scope, Wire,
 };
 
 /// How to deal with refusals.
@@ -25,6 +25,8 @@ pub(crate) enum Policy {
 pub(crate) struct Run<'a, W: Wire> {
     pub(crate) wire: &'a mut W,
     pub(crate) context: &'a Context,
+    /// Its links are noted beside every change: undoing may move their routes to restore an order.
+    pub(crate) scope: &'a Scope,
     pub(crate) journal: &'a mut Journal,
     pub(crate) policy: Policy,
     pub(crate) errors: Vec<RouteError>,
@@ -41,8 +43,14 @@ enum Outcome {
 }
 
 impl<'a, W: Wire> Run<'a, W> {
-    pub(crate) fn new(wire: &'a mut W, context: &'a Context, journal: &'a mut Journal, policy: Policy) -> Run<'a, W> {
-        Run { wire, context, journal, policy, errors: Vec::new(), stopped: false }
+    pub(crate) fn new(
+        wire: &'a mut W,
+        context: &'a Context,
+        scope: &'a Scope,
+        journal: &'a mut Journal,
+        policy: Policy,
+    ) -> Run<'a, W> {
+        Run { wire, context, scope, journal, policy, errors: Vec::new(), stopped: false }
     }
 
     /// `wanted`: the routes as they shall be, which say whether a refused gateway has a point.
@@ -230,7 +238,13 @@ impl<'a, W: Wire> Run<'a, W> {
     fn record(&mut self, removed: Vec<Route>, added: Vec<Route>, position: usize) {
         let Some(route) = added.first().or(removed.first()) else { return };
         let (family, table) = (route.family, route.table);
-        let links = self.context.link_refs(added.iter().chain(&removed));
+        let mut links = self.context.link_refs(added.iter().chain(&removed));
+        for link in self.scope.links.iter().filter(|link| **link != 0) {
+            let link = self.context.link_ref(*link);
+            if !links.contains(&link) {
+                links.push(link);
+            }
+        }
         self.journal.push(Entry::Route(RouteChange { family, table, removed, added, position, links }));
     }
 

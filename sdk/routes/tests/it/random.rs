@@ -142,6 +142,12 @@ fn random_changes(random: &mut Random, tables: &[Vec<Route>], scope: &Scope) -> 
         }
         let route = there.swap_remove(random.below(there.len()));
         let ours: Vec<Hop> = route.hops.iter().filter(|hop| scope.has_link(hop.link)).cloned().collect();
+        // Named by part of its hops, a route stands behind an alias that has just these.
+        let names = |hops: &[Hop]| -> Vec<_> { hops.iter().map(|hop| (hop.gateway, hop.link)).collect() };
+        let alias = |other: &&Route| other.slot() == route.slot() && names(&other.hops) == names(&ours);
+        if ours.len() < route.hops.len() && tables.iter().flatten().any(|other| alias(&other)) {
+            continue;
+        }
         let mut spec = vague(random, &route);
         spec.hops = if random.percent(30) { Vec::new() } else { ours.clone() };
         if random.percent(20) {
@@ -181,7 +187,7 @@ fn show_changes(changes: &[Change]) -> String {
 
 #[test]
 fn changes_are_done_as_wanted_or_not_at_all() {
-    let (rounds, seed) = (rounds(20_000), seed());
+    let (rounds, seed) = (rounds(4_000), seed());
     let mut random = Random::new(seed);
     let mut count = Count::default();
     for round in 0..rounds {
@@ -239,7 +245,7 @@ fn changes_are_done_as_wanted_or_not_at_all() {
 
 #[test]
 fn a_links_routes_are_replaced_as_wanted_or_not_at_all() {
-    let (rounds, seed) = (rounds(20_000), seed());
+    let (rounds, seed) = (rounds(4_000), seed());
     let mut random = Random::new(seed + 1000);
     let mut count = Count::default();
     for round in 0..rounds {

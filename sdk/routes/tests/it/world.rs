@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use catena_routes::{
-    Family, Hop, Kind, Link, Mode, Prefix, Request, Route, RouteSpec, SimulatedTable, Wire,
+    Family, Hop, Kind, Link, Prefix, Route, RouteSpec, SimulatedTable, Wire,
 };
 
 pub(crate) const ETH0: u32 = 2;
@@ -110,11 +110,6 @@ pub(crate) fn addresses() -> Vec<IpAddr> {
 pub(crate) fn world() -> SimulatedTable {
     let routes = Family::ALL.into_iter().flat_map(|f| [connected(f, ETH0), connected(f, NET1)]).collect();
     SimulatedTable::new("test", links(), routes).with_addresses(addresses())
-}
-
-/// Puts a route there whatever the operations would say.
-pub(crate) fn force(wire: &mut impl Wire, route: &Route) -> bool {
-    wire.send(&Request::add(route, Mode::Append)).is_ok()
 }
 
 pub(crate) fn tables(wire: &mut impl Wire) -> Vec<Vec<Route>> {
