@@ -44,6 +44,7 @@ pivot_root . old
 cd /
 umount -l /old
 rmdir /old
+echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad # see World::pod
 ip link set lo up
 exec 3<&0
 cat <&3 >/dev/null &

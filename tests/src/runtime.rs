@@ -1,6 +1,6 @@
 //! A container runtime in small: calls plugins as libcni does, for catena and for the twin without it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
@@ -63,6 +63,11 @@ impl<'w> Pod<'w> {
     pub fn vanish(&self) {
         let name = self.netns.rsplit('/').next().unwrap_or_default();
         self.world.sh(&format!("ip netns del {name}"));
+        // The kernel takes a namespace apart in the background; the ends of its veth pairs go with it.
+        let end = Instant::now() + Duration::from_secs(10);
+        while crate::state::links(self.world, None).iter().any(|link| link == "VETH0") && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Calls one plugin with `stdin` as it is.

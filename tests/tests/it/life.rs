@@ -214,7 +214,8 @@ fn version_needs_nothing() {
     command.env("CNI_COMMAND", "VERSION");
     let output = catena_tests::world::finish(command, br#"{"cniVersion":"1.0.0"}"#);
     let reply = Reply { what: "VERSION".into(), output }.result();
-    assert_eq!(reply["cniVersion"], "1.0.0");
+    // stdin is not read, so the newest version stands there, as in the answers of Go plugins.
+    assert_eq!(reply["cniVersion"], "1.1.0");
     assert_eq!(
         reply["supportedVersions"],
         json!(["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"])
