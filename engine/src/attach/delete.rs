@@ -222,7 +222,8 @@ fn cached(
 pub fn recorded_pipeline(session: &mut Session<'_>, intended: &Intended, modules: &Modules) -> Pipeline {
     let mut stages = Vec::new();
     for entry in &intended.pipeline {
-        match modules.get(&entry.stage) {
+        let same = modules.get_digest(&entry.stage, &entry.digest);
+        match same.or_else(|_| modules.get(&entry.stage)) {
             Ok(module) => {
                 if module.digest() != entry.digest {
                     session.record.notes.push(format!(

@@ -63,9 +63,7 @@ impl Entry {
                 Some("stage") => {
                     value.as_str().ok_or_else(|| bad(&place, value, "a name"))?.clone_into(&mut entry.stage);
                 }
-                Some("config") if value.is_null() => {}
-                Some("config") if value.is_object() => entry.config = Some(value.clone()),
-                Some("config") => return Err(bad(&place, value, "an object")),
+                Some("config") => entry.config = Some(value.clone()).filter(|value| !value.is_null()),
                 Some("when") => entry.when = texts(value, &place)?,
                 Some("unless") => entry.unless = texts(value, &place)?,
                 Some("onError") => {
@@ -94,6 +92,9 @@ impl Entry {
         }
         if entry.stage.is_empty() {
             return Err(CniError::new(code::INVALID_CONFIG, format!("{place} has no stage")));
+        }
+        if let Some(config) = entry.config.as_ref().filter(|config| !config.is_object()) {
+            return Err(bad(&format!("{place}.config of stage {}", entry.stage), config, "an object"));
         }
         Ok(entry)
     }

@@ -243,7 +243,7 @@ fn a_delegate_that_hangs() {
 #[test]
 fn a_delegate_that_dies() {
     // The shell kills the plugin that started it.
-    let dies = scripted::runs("two", "kill -SEGV $PPID; sleep 1");
+    let dies = scripted::runs("two", "kill -ABRT $PPID; sleep 1");
     refused(&conf::catena(json!([one(), dies])), 112, &["scripted", "net1", "SIGSEGV"]);
 }
 
