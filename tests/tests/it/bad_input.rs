@@ -244,7 +244,7 @@ fn a_delegate_that_hangs() {
 fn a_delegate_that_dies() {
     // The shell kills the plugin that started it.
     let dies = scripted::runs("two", "kill -ABRT $PPID; sleep 1");
-    refused(&conf::catena(json!([one(), dies])), 112, &["scripted", "net1", "SIGSEGV"]);
+    refused(&conf::catena(json!([one(), dies])), 112, &["scripted", "net1", "SIGABRT"]);
 }
 
 #[test]
