@@ -35,6 +35,7 @@ const ENOPROTOOPT: i32 = 92;
 pub(super) struct Connection {
     runtime: Runtime,
     handle: ConnectionHandle<RouteNetlinkMessage>,
+    pub(super) deadline: Duration,
 }
 
 impl Connection {
@@ -64,7 +65,7 @@ impl Connection {
         connection.set_forward_done(true);
         runtime.spawn(connection);
         drop(_entered);
-        Ok(Connection { runtime, handle })
+        Ok(Connection { runtime, handle, deadline: DEADLINE })
     }
 
     /// A dump, once more when changes interrupted it.
@@ -87,7 +88,7 @@ impl Connection {
         self.exchange(message, flags | NLM_F_ACK).map(|answer| answer.messages)
     }
 
-    fn exchange(&mut self, message: RouteNetlinkMessage, flags: u16) -> Result<Answer, Failure> {
+    pub(super) fn exchange(&mut self, message: RouteNetlinkMessage, flags: u16) -> Result<Answer, Failure> {
         let mut request = NetlinkMessage::from(message);
         request.header.flags = NLM_F_REQUEST | flags;
         let sent = self
@@ -117,21 +118,23 @@ impl Connection {
                 }
             }
             Err(Failure::Lost(
-                "the connection ended before the acknowledgement, or an answer could not be decoded".to_owned(),
+                "the connection ended before the acknowledgement, or an answer could not be decoded"
+                    .to_owned(),
             ))
         };
+        let deadline = self.deadline;
         self.runtime.block_on(async {
-            match tokio::time::timeout(DEADLINE, answer).await {
+            match tokio::time::timeout(deadline, answer).await {
                 Ok(answer) => answer,
-                Err(_) => Err(Failure::Timeout(DEADLINE)),
+                Err(_) => Err(Failure::Timeout(deadline)),
             }
         })
     }
 }
 
 #[derive(Debug, Default)]
-struct Answer {
-    messages: Vec<RouteNetlinkMessage>,
+pub(super) struct Answer {
+    pub(super) messages: Vec<RouteNetlinkMessage>,
     interrupted: bool,
 }
 
@@ -140,11 +143,7 @@ fn open_socket() -> io::Result<TokioSocket> {
     let plain = socket.socket_mut();
     plain.bind_auto()?;
     plain.connect(&SocketAddr::new(0, 0))?;
-    for option in [
-        plain.set_netlink_get_strict_chk(true),
-        plain.set_ext_ack(true),
-        plain.set_cap_ack(true),
-    ] {
+    for option in [plain.set_netlink_get_strict_chk(true), plain.set_ext_ack(true), plain.set_cap_ack(true)] {
         match option {
             Err(error) if error.raw_os_error() != Some(ENOPROTOOPT) => return Err(error),
             _ => {}
@@ -248,8 +247,7 @@ mod tests {
     fn the_kernels_words_are_read() {
         let mut bytes = attribute(1, b"Nexthop has invalid gateway\0");
         bytes.extend(attribute(2, &44u32.to_ne_bytes()));
-        let said =
-            Said { message: Some("Nexthop has invalid gateway".to_owned()), offset: Some(44) };
+        let said = Said { message: Some("Nexthop has invalid gateway".to_owned()), offset: Some(44) };
         assert_eq!(said_in(&bytes), said);
         let mut error = vec![0; 16];
         error.extend(&bytes);

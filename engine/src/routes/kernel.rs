@@ -16,7 +16,7 @@ use super::netns::Netns;
 /// One namespace's routing tables over one strict connection, which is made when it is first needed.
 #[derive(Debug)]
 pub struct Kernel {
-    wire: NetlinkWire,
+    pub(super) wire: NetlinkWire,
 }
 
 impl Kernel {
@@ -104,10 +104,7 @@ impl NetlinkWire {
     }
 
     /// Sysctls belong to the namespace of the thread that reads them, unlike what goes over a socket.
-    fn in_namespace<T: Send>(
-        &self,
-        work: impl FnOnce() -> Result<T, Failure> + Send,
-    ) -> Result<T, Failure> {
+    fn in_namespace<T: Send>(&self, work: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
         self.netns.run(work).map_err(|error| Failure::Namespace(error.to_string()))?
     }
 }

@@ -5,9 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use catena_routes::{
     Action, Attribute, Echo, Expiry, Failure, Family, Hop, Kind, Link, Prefix, Request, Route, Via,
 };
-use rtnetlink::packet_core::{
-    DefaultNla, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Nla,
-};
+use rtnetlink::packet_core::{DefaultNla, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Nla};
 use rtnetlink::packet_route::link::{LinkAttribute, LinkExtentMask, LinkFlags, LinkInfo, LinkMessage, Prop};
 use rtnetlink::packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteNextHop, RouteNextHopFlags,
@@ -379,7 +377,8 @@ mod tests {
         many.from = Some("2001:db8::/64".parse().unwrap());
         assert_eq!(round_trip(&many), many);
 
-        let other_family = Route::new("192.0.2.0/24".parse().unwrap(), vec![Hop::via("fe80::1".parse().unwrap(), 3)]);
+        let other_family =
+            Route::new("192.0.2.0/24".parse().unwrap(), vec![Hop::via("fe80::1".parse().unwrap(), 3)]);
         assert_eq!(round_trip(&other_family), other_family);
     }
 

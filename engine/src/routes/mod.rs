@@ -8,3 +8,6 @@ pub mod kernel;
 pub mod link;
 mod message;
 pub mod netns;
+
+#[cfg(test)]
+mod tests;

@@ -54,16 +54,18 @@ pub(crate) fn plan(
     near: &[Route],
     own: &dyn Fn(&Route) -> bool,
 ) -> Result<SlotPlan, Box<Ambiguous>> {
-    let mut ways: Vec<(Vec<Step>, Vec<Fib>)> = ways(&change, own)
-        .into_iter()
-        .filter_map(|steps| states(&steps, &change, near).map(|states| (steps, states)))
-        .collect();
-    let safe = ways.iter().position(|(_, states)| states.iter().all(|state| has_way_back(state, &change, own)));
-    if ways.is_empty() {
-        return Err(Box::new(Ambiguous { change }));
+    let mut unsafe_way = None;
+    for steps in ways(&change, own) {
+        let Some(states) = states(&steps, &change, near) else { continue };
+        if states.iter().all(|state| has_way_back(state, &change, own)) {
+            return Ok(SlotPlan { change, steps });
+        }
+        unsafe_way.get_or_insert(steps);
     }
-    let (steps, _) = ways.swap_remove(safe.unwrap_or(0));
-    Ok(SlotPlan { change, steps })
+    match unsafe_way {
+        Some(steps) => Ok(SlotPlan { change, steps }),
+        None => Err(Box::new(Ambiguous { change })),
+    }
 }
 
 fn ways(change: &SlotChange, own: &dyn Fn(&Route) -> bool) -> Vec<Vec<Step>> {

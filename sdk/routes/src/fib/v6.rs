@@ -100,7 +100,8 @@ impl Fib {
             let sibling = |r: &mut Route| r.slot() == first.slot() && merges(r);
             gone.extend(self.v6.extract_if(.., sibling));
         }
-        Ok(gone.into_iter().map(|route| Echo { deleted: true, route: route.normalised() }).collect())
+        // All siblings come in one echo.
+        Ok(group(gone.iter()).into_iter().map(|route| Echo { deleted: true, route }).collect())
     }
 }
 

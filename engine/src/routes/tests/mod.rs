@@ -1,0 +1,7 @@
+//! The kernel side on real network namespaces: anonymous ones, each made by its test. They need root (or a user
+//! namespace with all rights, `unshare -Urn`), and fail where that is not given.
+
+mod connection;
+mod namespace;
+mod pod;
+mod traps;
