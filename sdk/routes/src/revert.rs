@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::context::Context;
-use crate::fib::group;
 use crate::resolve::Snapshot;
 use crate::run::by_slot;
 use crate::slot::{Slot, SlotChange};
@@ -30,10 +29,7 @@ pub(crate) fn revert(entries: &[Entry], now: &Snapshot, context: &Context) -> (V
         take_back(change, &before, &mut slots, context, &mut notes);
     }
     let changes = slots.into_iter().filter_map(|(slot, after)| {
-        let after = match slot.dst.family() {
-            Family::V4 => after,
-            Family::V6 => group(after.iter()),
-        };
+        // IPv6 legs stay apart: each comes back with its own protocol, source and metrics.
         let before = before.get(&slot).cloned().unwrap_or_default();
         let change = SlotChange { slot, before, after };
         (!change.is(&change.before, &change.after)).then_some(change)

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use crate::fib::group;
 use crate::{Family, Kind, Prefix, Route};
 
 /// What the kernel allows one route in (IPv4: a list of aliases, IPv6: hops that merge).
@@ -13,7 +14,7 @@ pub struct Slot {
     pub metric: u32,
 }
 
-/// What a slot holds and what it shall hold, in the kernel's order.
+/// What a slot holds and what it shall hold, in the kernel's order. IPv6 routes may be there leg by leg.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SlotChange {
     pub slot: Slot,
@@ -27,22 +28,24 @@ impl SlotChange {
         match self.slot.dst.family() {
             Family::V4 => now == wanted,
             Family::V6 if self.hides_attributes() => names(now) == names(wanted),
-            Family::V6 => sorted(now) == sorted(wanted),
+            Family::V6 => shown(now) == shown(wanted),
         }
     }
 
     /// Hops of one IPv6 route can come from different additions. Which came first decides whose protocol, source
     /// and metrics a dump shows, so only the hops themselves can be compared.
     fn hides_attributes(&self) -> bool {
-        let many = |routes: &[Route]| routes.iter().any(|route| route.hops.len() > 1);
+        let many = |routes: &[Route]| shown(routes).iter().any(|route| route.hops.len() > 1);
         many(&self.before) || (many(&self.after) && !self.before.is_empty())
     }
 }
 
-fn sorted(routes: &[Route]) -> Vec<Route> {
-    let mut routes = routes.to_vec();
-    routes.sort();
-    routes
+/// IPv6 routes as a dump shows them, sorted.
+pub(crate) fn shown(routes: &[Route]) -> Vec<Route> {
+    let legs: Vec<Route> = routes.iter().flat_map(Route::legs).collect();
+    let mut shown = group(legs.iter());
+    shown.sort();
+    shown
 }
 
 fn names(routes: &[Route]) -> BTreeSet<(Kind, Option<IpAddr>, u32, bool)> {
