@@ -65,7 +65,8 @@ impl<'w> Pod<'w> {
         self.world.sh(&format!("ip netns del {name}"));
         // The kernel takes a namespace apart in the background; the ends of its veth pairs go with it.
         let end = Instant::now() + Duration::from_secs(10);
-        while crate::state::links(self.world, None).iter().any(|link| link == "VETH0") && Instant::now() < end {
+        while crate::state::links(self.world, None).iter().any(|link| link == "VETH0") && Instant::now() < end
+        {
             std::thread::sleep(Duration::from_millis(20));
         }
     }

@@ -266,7 +266,10 @@ impl Adding<'_, '_> {
                 chain.list = NetworkList::parse(admitted.as_bytes()).map_err(|error| {
                     CniError::new(
                         code::BAD_OUTCOME,
-                        format!("the config of {}/{} that a stage has rewritten: {error}", attachment.subject.network, attachment.subject.ifname),
+                        format!(
+                            "the config of {}/{} that a stage has rewritten: {error}",
+                            attachment.subject.network, attachment.subject.ifname
+                        ),
                     )
                 })?;
             }
@@ -688,7 +691,10 @@ mod tests {
     fn the_status_of_all_attachments_is_one_list() {
         let one = BTreeMap::from([(NETWORK_STATUS.to_owned(), r#"[{"name":"a"}]"#.to_owned())]);
         let none = BTreeMap::new();
-        assert_eq!(status_list([&one, &none, &one].into_iter()).unwrap().unwrap(), r#"[{"name":"a"},{"name":"a"}]"#);
+        assert_eq!(
+            status_list([&one, &none, &one].into_iter()).unwrap().unwrap(),
+            r#"[{"name":"a"},{"name":"a"}]"#
+        );
         assert_eq!(status_list([&none].into_iter()).unwrap(), None);
         let bad = BTreeMap::from([(NETWORK_STATUS.to_owned(), "{}".to_owned())]);
         assert_eq!(status_list([&bad].into_iter()).unwrap_err().code, 106);

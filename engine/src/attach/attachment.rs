@@ -26,7 +26,12 @@ pub struct Attachment {
 
 impl Attachment {
     /// The attachments of a config, in order.
-    pub fn plan(conf: &Conf, args: &str, target: &Target, sandbox: &str) -> Result<Vec<Attachment>, CniError> {
+    pub fn plan(
+        conf: &Conf,
+        args: &str,
+        target: &Target,
+        sandbox: &str,
+    ) -> Result<Vec<Attachment>, CniError> {
         match &conf.role {
             Role::Chained => {
                 let context = Context {
@@ -137,12 +142,8 @@ impl Attachment {
             attachments,
             delegate_version: None,
         };
-        let subject = Subject {
-            position,
-            network: recorded.network.clone(),
-            ifname: recorded.ifname.clone(),
-            context,
-        };
+        let subject =
+            Subject { position, network: recorded.network.clone(), ifname: recorded.ifname.clone(), context };
         Ok(Attachment { subject, request, chain })
     }
 

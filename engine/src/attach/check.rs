@@ -31,7 +31,10 @@ pub fn check(
 ) -> Result<(), CniError> {
     let mode = mode_of(conf);
     if mode == Mode::Chained && conf.prev_result.is_none() {
-        return Err(CniError::new(code::INVALID_CONFIG, "prevResult is missing: CHECK needs the ADD's result"));
+        return Err(CniError::new(
+            code::INVALID_CONFIG,
+            "prevResult is missing: CHECK needs the ADD's result",
+        ));
     }
     let netns = sandbox::open(netns_path, session.invocation.own_netns_allowed)?;
     let modules = session.modules()?;
@@ -64,7 +67,8 @@ pub fn check(
     let intended = &entry.intended;
     let pipeline = recorded_pipeline(session, intended, &modules);
     let caller = Caller { command: Command::Check, mode, container_id: intended.container_id.clone() };
-    let exec = session.exec(&intended.network, intended.bin_dir.as_deref().map(Path::new), None, session.until);
+    let exec =
+        session.exec(&intended.network, intended.bin_dir.as_deref().map(Path::new), None, session.until);
     let mut bench = Bench::new(Some(Arc::clone(&netns)));
     let links = bench.links().map_err(|error| CniError::new(code::INVALID_NETNS, error.to_string()))?;
     let mut claims = Vec::new();
@@ -95,15 +99,8 @@ pub fn check(
             ifname: recorded.ifname.clone(),
             ..AttachmentRecord::default()
         };
-        let failures = run::look(
-            &pipeline,
-            &caller,
-            &attachment.subject,
-            &scope,
-            &work,
-            &mut bench,
-            &mut record.stages,
-        );
+        let failures =
+            run::look(&pipeline, &caller, &attachment.subject, &scope, &work, &mut bench, &mut record.stages);
         session.record.attachments.push(record);
         if let Some(error) = CniError::first_of(failures.into_iter().map(CniError::from)) {
             return Err(noted(error, session));

@@ -30,12 +30,7 @@ pub fn del(
         Ok(conf) => (conf.name.clone(), mode_of(conf)),
         Err(error) => envelope(stdin).ok_or_else(|| error.clone())?,
     };
-    let key = Key {
-        network,
-        container_id: target.container_id.clone(),
-        ifname: target.ifname.clone(),
-        mode,
-    };
+    let key = Key { network, container_id: target.container_id.clone(), ifname: target.ifname.clone(), mode };
     let mut slot = session.ledger.lock(&key, session.until)?;
     let deletion = match deletion(session, &key, &mut slot, conf, netns) {
         Ok(deletion) => deletion,
@@ -94,11 +89,7 @@ fn deletion(
 }
 
 /// Deletes, and leaves nothing where everybody agreed; a failed entry is kept for later calls.
-pub fn carry_out(
-    session: &mut Session<'_>,
-    mut slot: Slot,
-    deletion: &Deletion,
-) -> Result<(), CniError> {
+pub fn carry_out(session: &mut Session<'_>, mut slot: Slot, deletion: &Deletion) -> Result<(), CniError> {
     // A chained catena has no delegates, so its stages are all there is; without an entry there is no work.
     let modules = match session.modules() {
         Ok(modules) => Some(modules),

@@ -188,16 +188,17 @@ impl Entry {
 
     /// The last final result of an attachment.
     pub fn attached(&self, position: usize) -> Option<&Event> {
-        self.events.iter().rev().find(
-            |event| matches!(event, Event::Attached { position: at, .. } if *at == position),
-        )
+        self.events
+            .iter()
+            .rev()
+            .find(|event| matches!(event, Event::Attached { position: at, .. } if *at == position))
     }
 
     /// Whether any process was ever started for an attachment.
     pub fn was_spawned(&self, position: usize) -> bool {
-        self.events.iter().any(
-            |event| matches!(event, Event::Spawned { position: at, .. } if *at == position),
-        )
+        self.events
+            .iter()
+            .any(|event| matches!(event, Event::Spawned { position: at, .. } if *at == position))
     }
 }
 
@@ -253,11 +254,7 @@ pub(crate) mod tests {
 
     #[test]
     fn an_entry_is_read_back_as_written() {
-        let events = [
-            Event::Spawned { group: 7, start_time: 8, position: 0 },
-            attached(),
-            Event::Finished,
-        ];
+        let events = [Event::Spawned { group: 7, start_time: 8, position: 0 }, attached(), Event::Finished];
         let mut bytes = line(&intended()).unwrap();
         for event in &events {
             bytes.extend(line(event).unwrap());

@@ -41,7 +41,9 @@ pub fn gc(session: &mut Session<'_>, conf: &Conf) -> Result<(), CniError> {
         for spec in specs {
             let own: Vec<(String, String)> = kept
                 .iter()
-                .flat_map(|entry| entry.intended.attachments.iter().map(move |attachment| (entry, attachment)))
+                .flat_map(|entry| {
+                    entry.intended.attachments.iter().map(move |attachment| (entry, attachment))
+                })
                 .filter(|(_, attachment)| attachment.network == spec.list.name)
                 .map(|(entry, attachment)| (entry.intended.container_id.clone(), attachment.ifname.clone()))
                 .collect();

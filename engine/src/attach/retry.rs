@@ -46,10 +46,8 @@ pub fn one(session: &mut Session<'_>, own: &str) {
 }
 
 fn again(session: &mut Session<'_>, stem: &str) -> Result<(), String> {
-    let mut slot = session
-        .ledger
-        .lock_stem(stem.to_owned(), Instant::now())
-        .map_err(|error| error.to_string())?;
+    let mut slot =
+        session.ledger.lock_stem(stem.to_owned(), Instant::now()).map_err(|error| error.to_string())?;
     match slot.read().map_err(|error| error.to_string())? {
         Found::Entry(entry) => {
             // The runtime has long closed the namespace, or will ask again itself.

@@ -152,8 +152,9 @@ impl Conf {
                     .iter()
                     .enumerate()
                     .map(|(index, entry)| {
-                        AttachmentSpec::read(entry, &format!("delegates[{index}]"), own_type)
-                            .map_err(|error| CniError { msg: format!("network {name}: {}", error.msg), ..error })
+                        AttachmentSpec::read(entry, &format!("delegates[{index}]"), own_type).map_err(
+                            |error| CniError { msg: format!("network {name}: {}", error.msg), ..error },
+                        )
                     })
                     .collect::<Result<_, _>>()?,
             ),

@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::sys::wait::{WaitStatus, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{Pid, pipe2};
 
 use super::spawn::{self, Child, Image};
@@ -177,6 +177,7 @@ fn converse(job: &Job<'_>, child: &Child, mut pipes: Pipes) -> Result<Ended, Fai
             read_stderr(&mut pipes, &mut stderr)?;
             return Ok(Ended { exit, stdout, stderr, undying });
         }
+        end_orphans(child);
         let exit = reap(child.pid)?;
         let exit = if fits { exit } else { Exit::Output };
         return Ok(Ended { exit, stdout, stderr, undying: None });
@@ -268,6 +269,16 @@ fn drain(
         }
     }
     Ok(())
+}
+
+/// A delegate that died by a signal cannot have meant to leave anybody behind. It is not yet waited for, so the
+/// group's number is still its own.
+fn end_orphans(child: &Child) {
+    let how = waitid(Id::Pid(Pid::from_raw(child.pid)), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
+    if matches!(how, Ok(WaitStatus::Signaled(..))) {
+        // ESRCH: nobody is left.
+        let _ = killpg(Pid::from_raw(child.pid), Signal::SIGKILL);
+    }
 }
 
 /// SIGKILL to the whole group and to the process, which may have left it; false if it does not die.

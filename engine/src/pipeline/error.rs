@@ -43,7 +43,7 @@ pub enum PipelineError {
     #[error("{blame}: {source}")]
     Stage {
         /// Whose failure it is.
-        blame: Blame,
+        blame: Box<Blame>,
         /// What it said, or what stopped it.
         source: StageError,
         /// What the kernel said to its calls.
@@ -53,7 +53,7 @@ pub enum PipelineError {
     #[error("{blame}: returned ok although a route call failed: {first}")]
     Swallowed {
         /// Whose failure it is.
-        blame: Blame,
+        blame: Box<Blame>,
         /// The first failed call.
         first: String,
         /// All failed calls.
@@ -63,7 +63,7 @@ pub enum PipelineError {
     #[error("{blame}: {what}")]
     Outcome {
         /// Whose failure it is.
-        blame: Blame,
+        blame: Box<Blame>,
         /// What is wrong with it.
         what: String,
     },
@@ -71,7 +71,7 @@ pub enum PipelineError {
     #[error("{blame}: undo of its route changes is not exact: {}", leftover.join("; "))]
     Undo {
         /// Whose failure it is.
-        blame: Blame,
+        blame: Box<Blame>,
         /// What is left.
         leftover: Vec<String>,
         /// Why it was undone.
@@ -117,9 +117,8 @@ impl PipelineError {
                 details.extend(source.details());
                 // What the stage has handed on as its own message is not said twice.
                 let said = source.to_string();
-                let is_new = |call: &&String| {
-                    !call.split_once(": ").is_some_and(|(_, text)| said.contains(text))
-                };
+                let is_new =
+                    |call: &&String| !call.split_once(": ").is_some_and(|(_, text)| said.contains(text));
                 details.extend(calls.iter().filter(is_new).cloned());
                 details
             }

@@ -153,11 +153,8 @@ impl Request {
         if gateways.is_empty() {
             return FamilyIntent::Own;
         }
-        let of_family: Vec<IpAddr> = gateways
-            .iter()
-            .filter(|gateway| gateway.is_ipv4() == (family == Family::V4))
-            .copied()
-            .collect();
+        let of_family: Vec<IpAddr> =
+            gateways.iter().filter(|gateway| gateway.is_ipv4() == (family == Family::V4)).copied().collect();
         if of_family.is_empty() { FamilyIntent::Leave } else { FamilyIntent::Override(of_family) }
     }
 }

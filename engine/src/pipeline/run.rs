@@ -64,13 +64,13 @@ impl Caller {
     }
 }
 
-fn blame(stage: &Stage, export: &'static str, subject: Option<&Subject>) -> Blame {
-    Blame {
+fn blame(stage: &Stage, export: &'static str, subject: Option<&Subject>) -> Box<Blame> {
+    Box::new(Blame {
         stage: stage.name.clone(),
         digest: stage.module.digest().to_owned(),
         export,
         attachment: subject.map(|subject| (subject.network.clone(), subject.ifname.clone())),
-    }
+    })
 }
 
 fn record(blame: &Blame, usage: &Usage, traces: &Traces, error: Option<&PipelineError>) -> StageRecord {
@@ -103,19 +103,13 @@ pub fn arrange(
         let call = Call { config: stage.config.clone(), command: caller.command, ..about.clone() };
         let list: Vec<Value> = subjects
             .iter()
-            .map(|subject| {
-                subject.context.arrange_value(subject.position, &subject.network, &subject.ifname)
-            })
+            .map(|subject| subject.context.arrange_value(subject.position, &subject.network, &subject.ifname))
             .collect();
         let host = bench.host(&caller.container_id, Scope::default(), true);
         let (result, host, usage) = stage.module.arrange(&call, &Value::from(list).to_string(), host);
         let traces = bench.take_back(host);
         let intents = result
-            .map_err(|source| PipelineError::Stage {
-                blame: blame.clone(),
-                source,
-                calls: traces.calls(),
-            })
+            .map_err(|source| PipelineError::Stage { blame: blame.clone(), source, calls: traces.calls() })
             .and_then(|text| {
                 Intent::read_all(&text, subjects.len())
                     .map_err(|error| PipelineError::Outcome { blame: blame.clone(), what: error.to_string() })
@@ -220,7 +214,7 @@ fn judge(
     traces: &Traces,
 ) -> Result<Outcome, PipelineError> {
     let outcome = result.map_err(|source| PipelineError::Stage {
-        blame: blame.clone(),
+        blame: Box::new(blame.clone()),
         source,
         calls: traces.calls(),
     })?;
@@ -228,7 +222,7 @@ fn judge(
     match calls.first() {
         None => Ok(outcome),
         Some(first) => {
-            Err(PipelineError::Swallowed { blame: blame.clone(), first: first.clone(), calls })
+            Err(PipelineError::Swallowed { blame: Box::new(blame.clone()), first: first.clone(), calls })
         }
     }
 }

@@ -94,9 +94,8 @@ impl io::Write for &Output {
         if self.to_stderr {
             io::stderr().write_all(line)?;
         }
-        match &self.file {
-            Some(file) => io::Write::write_all(&mut &*file, line)?,
-            None => {}
+        if let Some(mut file) = self.file.as_ref() {
+            file.write_all(line)?;
         }
         Ok(line.len())
     }
@@ -178,10 +177,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("catena.log");
         let output = Output { file: Some(open(&path).unwrap()), to_stderr: false };
-        let layer = tracing_subscriber::fmt::layer()
-            .event_format(JsonLine)
-            .with_ansi(false)
-            .with_writer(output);
+        let layer =
+            tracing_subscriber::fmt::layer().event_format(JsonLine).with_ansi(false).with_writer(output);
         let subscriber = tracing_subscriber::registry().with(LevelFilter::INFO).with(layer);
         tracing::subscriber::with_default(subscriber, || {
             tracing::info!(record = r#"{"command":"ADD","n":[1]}"#, outcome = "ok", code = 0);

@@ -46,9 +46,7 @@ impl StageRecord {
         if let Some(error) = &self.error {
             value["error"] = Value::from(error.as_str());
         }
-        for (member, lines) in
-            [("tags", &self.tags), ("log", &self.log), ("tolerated", &self.tolerated)]
-        {
+        for (member, lines) in [("tags", &self.tags), ("log", &self.log), ("tolerated", &self.tolerated)] {
             if !lines.is_empty() {
                 value[member] = Value::from(lines.clone());
             }

@@ -85,6 +85,11 @@ impl Netns {
         self.id
     }
 
+    #[cfg(test)]
+    pub(super) fn raw_fd(&self) -> i32 {
+        std::os::fd::AsRawFd::as_raw_fd(&self.file)
+    }
+
     /// Whether both are the same namespace.
     pub fn is(&self, other: &Netns) -> bool {
         self.id == other.id

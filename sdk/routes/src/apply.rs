@@ -180,7 +180,8 @@ fn plan_all(
             Err(ambiguous) => {
                 let change = &ambiguous.change;
                 let (before, after) = (texts(context, &change.before), texts(context, &change.after));
-                let Some(route) = minus(&change.before, &change.after).into_iter().next().or(change.after.first().cloned())
+                let Some(route) =
+                    minus(&change.before, &change.after).into_iter().next().or(change.after.first().cloned())
                 else {
                     continue;
                 };

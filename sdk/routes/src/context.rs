@@ -61,7 +61,12 @@ impl Context {
 }
 
 /// An error that no link names are known for yet.
-pub(crate) fn plain(netns: &str, failure: &Failure, operation: &'static str, family: Option<Family>) -> RouteError {
+pub(crate) fn plain(
+    netns: &str,
+    failure: &Failure,
+    operation: &'static str,
+    family: Option<Family>,
+) -> RouteError {
     let mut error = RouteError::new(kind_of(failure, None), operation, netns);
     error.family = family;
     with_failure(error, failure)

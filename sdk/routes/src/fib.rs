@@ -74,7 +74,8 @@ pub(crate) fn group<'a>(legs: impl Iterator<Item = &'a Route>) -> Vec<Route> {
     let mut out: Vec<(Slot, Route)> = Vec::new();
     for leg in legs {
         let slot = leg.slot();
-        let peer = out.iter_mut().rev().take_while(|(s, _)| *s == slot).find(|(_, r)| merges(leg) && merges(r));
+        let peer =
+            out.iter_mut().rev().take_while(|(s, _)| *s == slot).find(|(_, r)| merges(leg) && merges(r));
         match peer {
             Some((_, route)) => route.hops.extend(leg.hops.iter().cloned()),
             None => out.push((slot, leg.clone())),

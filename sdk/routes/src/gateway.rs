@@ -10,11 +10,7 @@ use crate::{Family, Hop, Kind, Route};
 const RULES: [u32; 3] = [255, 254, 253];
 
 /// Whether `routes` make the hop's gateway reachable without another gateway. True for a hop that needs no route.
-pub(crate) fn on_link<'a>(
-    route: &Route,
-    hop: &Hop,
-    routes: impl Iterator<Item = &'a Route> + Clone,
-) -> bool {
+pub(crate) fn on_link<'a>(route: &Route, hop: &Hop, routes: impl Iterator<Item = &'a Route> + Clone) -> bool {
     let Some(gateway) = hop.gateway else { return true };
     if hop.onlink || is_link_local(gateway) {
         return true;
@@ -23,7 +19,8 @@ pub(crate) fn on_link<'a>(
     if Family::of(gateway) != route.family {
         return true;
     }
-    let mut tables = std::iter::once(route.table).chain(RULES.into_iter().filter(|table| *table != route.table));
+    let mut tables =
+        std::iter::once(route.table).chain(RULES.into_iter().filter(|table| *table != route.table));
     tables.any(|table| {
         let covering = routes.clone().filter(|r| r.table == table && r.tos == 0 && r.dst.contains(gateway));
         match route.family {

@@ -22,7 +22,12 @@ impl Step {
     }
 
     pub(crate) fn add(route: &Route, mode: Mode) -> Step {
-        Step { request: Request::add(route, mode), removed: Vec::new(), added: vec![route.clone()], position: 0 }
+        Step {
+            request: Request::add(route, mode),
+            removed: Vec::new(),
+            added: vec![route.clone()],
+            position: 0,
+        }
     }
 
     fn delete(route: &Route, position: usize) -> Step {
@@ -130,11 +135,7 @@ fn ways_v4(change: &SlotChange, own: &dyn Fn(&Route) -> bool) -> Vec<Vec<Step>> 
 }
 
 /// `delete` makes the step that deletes a route at a place in the slot.
-fn ways_v4_by(
-    before: &[Route],
-    after: &[Route],
-    delete: &impl Fn(&Route, usize) -> Step,
-) -> Vec<Vec<Step>> {
+fn ways_v4_by(before: &[Route], after: &[Route], delete: &impl Fn(&Route, usize) -> Step) -> Vec<Vec<Step>> {
     let old: Vec<usize> =
         before.iter().enumerate().filter(|(_, route)| !after.contains(route)).map(|(i, _)| i).collect();
     // Places are those at the time of each delete, so that undoing backwards finds them.
@@ -191,7 +192,9 @@ fn ways_v6(change: &SlotChange) -> Vec<Vec<Step>> {
     }
     let new: Vec<&Route> = after.iter().filter(|leg| !before.contains(leg)).collect();
     let old: Vec<&Route> = before.iter().filter(|leg| !after.contains(leg)).collect();
-    let merged = |leg: &Route| change.before.iter().any(|r| r.hops.len() > 1 && r.hops.iter().any(|h| leg.hops.contains(h)));
+    let merged = |leg: &Route| {
+        change.before.iter().any(|r| r.hops.len() > 1 && r.hops.iter().any(|h| leg.hops.contains(h)))
+    };
     let adds: Vec<Step> = new.iter().map(|leg| add_v6(leg, Mode::Append)).collect();
     let deletes: Vec<Step> = old.iter().map(|leg| delete_v6(leg, merged(leg))).collect();
     let mut ways = vec![[adds.clone(), deletes.clone()].concat()];

@@ -235,7 +235,12 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn replace(&mut self, (link, family, table): (u32, Family, u32), wanted: &[RouteSpec], keep_kernel: bool) {
+    fn replace(
+        &mut self,
+        (link, family, table): (u32, Family, u32),
+        wanted: &[RouteSpec],
+        keep_kernel: bool,
+    ) {
         let any = Route { table, ..Route::new(Prefix::default_route(family), vec![Hop::dev(link)]) };
         if !self.table_allowed("replace", &any) {
             return;
@@ -269,7 +274,9 @@ impl<'a> Work<'a> {
                 continue;
             }
             let rest: Vec<Hop> = route.hops.iter().filter(|hop| hop.link != link).cloned().collect();
-            if self.wanted_legs_are_there(route, link, &routes) || !self.may_change("replace", route, !rest.is_empty()) {
+            if self.wanted_legs_are_there(route, link, &routes)
+                || !self.may_change("replace", route, !rest.is_empty())
+            {
                 continue;
             }
             let slot = self.slot(route.slot());
@@ -398,7 +405,8 @@ impl<'a> Work<'a> {
     fn judge_gateways(&mut self) {
         let (mut certain, mut likely) = (Vec::new(), Vec::new());
         for route in &self.added {
-            let now = self.snapshot.iter().filter(|((f, _), _)| *f == route.family).flat_map(|(_, routes)| routes);
+            let now =
+                self.snapshot.iter().filter(|((f, _), _)| *f == route.family).flat_map(|(_, routes)| routes);
             let untouched = now.clone().filter(|route| !self.slots.contains_key(&route.slot()));
             let changed = self.slots.iter().filter(|(slot, _)| slot.dst.family() == route.family);
             let after = untouched.chain(changed.flat_map(|(_, routes)| routes));

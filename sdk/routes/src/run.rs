@@ -10,7 +10,8 @@ use crate::plan::{SlotPlan, Step};
 use crate::slot::Slot;
 use crate::wire::Failure;
 use crate::{
-    Echo, Entry, Errno, ErrorKind, Family, Hop, Journal, Mode, Prefix, Request, Route, RouteChange, RouteError, Scope, Wire,
+    Echo, Entry, Errno, ErrorKind, Family, Hop, Journal, Mode, Prefix, Request, Route, RouteChange,
+    RouteError, Scope, Wire,
 };
 
 /// How to deal with refusals.
@@ -89,7 +90,11 @@ impl<'a, W: Wire> Run<'a, W> {
                     let mut outcome = self.send(step);
                     if let Outcome::Unreachable(failure) = outcome {
                         let point = self.policy == Policy::Undo || has_point(step, wanted);
-                        outcome = if scaffold && point { self.with_scaffold(step) } else { Outcome::Unreachable(failure) };
+                        outcome = if scaffold && point {
+                            self.with_scaffold(step)
+                        } else {
+                            Outcome::Unreachable(failure)
+                        };
                     }
                     match outcome {
                         Outcome::Done => {
@@ -193,7 +198,8 @@ impl<'a, W: Wire> Run<'a, W> {
     /// Compares what the kernel says it did with what was meant.
     fn judge(&mut self, step: &Step, echoes: Vec<Echo>) -> Outcome {
         if step.adds() {
-            let meant = echoes.iter().any(|echo| !echo.deleted && step.added.iter().all(|r| shows(&echo.route, r)));
+            let meant =
+                echoes.iter().any(|echo| !echo.deleted && step.added.iter().all(|r| shows(&echo.route, r)));
             if meant {
                 self.record(step.removed.clone(), step.added.clone(), step.position);
                 return Outcome::Done;
@@ -214,7 +220,8 @@ impl<'a, W: Wire> Run<'a, W> {
         let Some(route) = step.added.first().or(step.removed.first()) else { return Outcome::Failed };
         let error = self.context.error(ErrorKind::WrongRoute, operation(step), &self.whole(step, route));
         if echoes.is_empty() {
-            self.errors.push(error.reason("the kernel acknowledged it, but did not say which route it changed"));
+            self.errors
+                .push(error.reason("the kernel acknowledged it, but did not say which route it changed"));
             self.settle(step);
             return Outcome::Failed;
         }
@@ -279,7 +286,8 @@ impl<'a, W: Wire> Run<'a, W> {
             for hop in route.hops.iter().filter(|hop| !hop.onlink) {
                 let gateway = hop.gateway.filter(|gateway| Family::of(*gateway) == route.family);
                 let Some(gateway) = gateway else { continue };
-                let there = poles.iter().any(|pole| pole.dst == Prefix::host(gateway) && pole.has_hop_on(hop.link));
+                let there =
+                    poles.iter().any(|pole| pole.dst == Prefix::host(gateway) && pole.has_hop_on(hop.link));
                 if !there && !self.stopped {
                     poles.extend(self.raise_pole(route, gateway, hop.link));
                 }
@@ -303,7 +311,9 @@ impl<'a, W: Wire> Run<'a, W> {
                 ..Route::new(Prefix::host(gateway), vec![Hop::dev(link)])
             };
             let error = match self.wire.send(&Request::add(&pole, Mode::Exclusive)) {
-                Ok(echoes) if echoes.iter().any(|echo| !echo.deleted && is_leg(&echo.route, &pole, false)) => {
+                Ok(echoes)
+                    if echoes.iter().any(|echo| !echo.deleted && is_leg(&echo.route, &pole, false)) =>
+                {
                     return Some(pole);
                 }
                 Ok(_) => {
@@ -333,7 +343,8 @@ impl<'a, W: Wire> Run<'a, W> {
         // The second time for an answer that was lost.
         for _ in 0..2 {
             match self.wire.send(&Request::delete(&pole)) {
-                Ok(echoes) if matches!(echoes.as_slice(), [e] if e.deleted && is_leg(&e.route, &pole, false)) => {
+                Ok(echoes) if matches!(echoes.as_slice(), [e] if e.deleted && is_leg(&e.route, &pole, false)) =>
+                {
                     return true;
                 }
                 Ok(_) => {
@@ -399,7 +410,10 @@ fn shows(echo: &Route, leg: &Route) -> bool {
     if echo.hops.len() > 1 && echo.family == Family::V6 {
         echo.slot() == leg.slot()
             && echo.kind == leg.kind
-            && leg.hops.iter().all(|hop| echo.hops.iter().any(|h| h.name() == hop.name() && h.onlink == hop.onlink))
+            && leg
+                .hops
+                .iter()
+                .all(|hop| echo.hops.iter().any(|h| h.name() == hop.name() && h.onlink == hop.onlink))
     } else {
         is_leg(echo, leg, false)
     }
@@ -421,9 +435,7 @@ fn is_leg(echo: &Route, leg: &Route, loosely: bool) -> bool {
 
 /// Help routes that could not be taken away, one line each.
 pub(crate) fn help_routes(journal: &Journal) -> impl Iterator<Item = String> {
-    let of_us = |entry: &&Entry| {
-        matches!(entry, Entry::Route(change) if change.added.iter().any(|r| r.protocol == POLE_PROTOCOL))
-    };
+    let of_us = |entry: &&Entry| matches!(entry, Entry::Route(change) if change.added.iter().any(|r| r.protocol == POLE_PROTOCOL));
     let mut left = Journal::new();
     journal.entries().iter().filter(of_us).for_each(|entry| left.push(entry.clone()));
     left.describe().into_iter().map(|line| format!("not wanted: {line}"))

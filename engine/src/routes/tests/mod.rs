@@ -1,7 +1,10 @@
 //! The kernel side on real network namespaces: anonymous ones, each made by its test. They need root (or a user
 //! namespace with all rights, `unshare -Urn`), and fail where that is not given.
 
+mod advertisements;
 mod connection;
+mod layout;
 mod namespace;
 mod pod;
 mod traps;
+mod undo;

@@ -65,7 +65,8 @@ fn hops_fit(request: &Request, route: &Route) -> bool {
         Via::Nothing => true,
         Via::One(hop) => route.hops.first().is_some_and(|first| hop_fits(hop, first)),
         Via::Many(hops) => {
-            hops.len() >= route.hops.len() && hops.iter().zip(&route.hops).all(|(wanted, has)| hop_fits(wanted, has))
+            hops.len() >= route.hops.len()
+                && hops.iter().zip(&route.hops).all(|(wanted, has)| hop_fits(wanted, has))
         }
     }
 }

@@ -27,7 +27,9 @@ impl Fib {
         let shown = group(self.v6.iter().filter(|leg| leg.slot() == route.slot()));
         let echo = shown.into_iter().find(|shown| {
             let has = |hop: &Hop| shown.hops.iter().any(|h| h.name() == hop.name());
-            shown.kind == route.kind && shown.hops.is_empty() == route.hops.is_empty() && route.hops.iter().all(has)
+            shown.kind == route.kind
+                && shown.hops.is_empty() == route.hops.is_empty()
+                && route.hops.iter().all(has)
         });
         Ok(echo.into_iter().map(|route| Echo { deleted: false, route }).collect())
     }

@@ -106,10 +106,18 @@ fn every_pair(family: Family) {
             let mut journal = Journal::new();
             let result = wire.apply(&scope, &changes, &mut journal);
             let now = wire.dump(family, 254).unwrap();
-            let describe = || format!("pair {pair}, fault {fault:?}: {}\nto {}\nnow {}", show(&[before.clone()]), show(&[goal.clone()]), show(&[now.clone()]));
+            let describe = || {
+                format!(
+                    "pair {pair}, fault {fault:?}: {}\nto {}\nnow {}",
+                    show(&[before.clone()]),
+                    show(&[goal.clone()]),
+                    show(&[now.clone()])
+                )
+            };
             match &result {
                 Ok(_) => {
-                    let wanted = before.iter().filter(|route| !route.is_default()).chain(goal).cloned().collect();
+                    let wanted =
+                        before.iter().filter(|route| !route.is_default()).chain(goal).cloned().collect();
                     assert_eq!(sorted(now.clone()), sorted(wanted), "{}", describe());
                     done += 1;
                 }

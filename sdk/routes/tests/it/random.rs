@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 
 use catena_routes::{
-    ApplyFailure, Change, ErrorKind, Family, Hop, Journal, Mode, Request, Route, RouteSpec, Scope, Table, Wire,
+    ApplyFailure, Change, ErrorKind, Family, Hop, Journal, Mode, Request, Route, RouteSpec, Scope, Table,
+    Wire,
 };
 
 use crate::faulty::{FAULTS, Faulty};
@@ -35,7 +36,8 @@ fn without(routes: &mut Vec<Route>, route: &Route, hops: &[Hop]) {
         }
         Family::V6 => {
             let named = |r: &Route| r.hops.is_empty() || r.hops.iter().all(|hop| hops.contains(hop));
-            routes.retain(|there| !(there.slot() == route.slot() && there.kind == route.kind && named(there)));
+            routes
+                .retain(|there| !(there.slot() == route.slot() && there.kind == route.kind && named(there)));
         }
     }
 }
@@ -132,9 +134,14 @@ fn bad(random: &mut Random, family: Family) -> RouteSpec {
 }
 
 /// Changes, and the table that they make if all succeed.
-fn random_changes(random: &mut Random, tables: &[Vec<Route>], scope: &Scope) -> (Vec<Change>, Vec<Route>, bool) {
+fn random_changes(
+    random: &mut Random,
+    tables: &[Vec<Route>],
+    scope: &Scope,
+) -> (Vec<Change>, Vec<Route>, bool) {
     let mut wanted = legs(tables);
-    let mut there: Vec<Route> = tables.iter().flatten().filter(|route| scope.touches(route)).cloned().collect();
+    let mut there: Vec<Route> =
+        tables.iter().flatten().filter(|route| scope.touches(route)).cloned().collect();
     let (mut changes, mut sound) = (Vec::new(), true);
     for _ in 0..random.below(3) {
         if there.is_empty() {
@@ -204,10 +211,15 @@ fn changes_are_done_as_wanted_or_not_at_all() {
         count.requests += wire.sent;
         let after = tables(&mut wire);
         let fault = wire.fault;
-        let at = || format!(
-            "round {round}, seed {seed}, fault {:?}: {}\nbefore {}\nafter {}",
-            fault, show_changes(&changes), show(&before), show(&after)
-        );
+        let at = || {
+            format!(
+                "round {round}, seed {seed}, fault {:?}: {}\nbefore {}\nafter {}",
+                fault,
+                show_changes(&changes),
+                show(&before),
+                show(&after)
+            )
+        };
         match result {
             Ok(_) => {
                 assert!(sound, "bad change taken, {}", at());
@@ -230,7 +242,11 @@ fn changes_are_done_as_wanted_or_not_at_all() {
                     assert!(failure.undo.exact, "{failure:#?} {}", at());
                     assert!(journal.is_empty(), "{journal:#?} {}", at());
                 } else {
-                    assert!(!failure.undo.exact && !failure.undo.leftover.is_empty(), "{failure:#?} {}", at());
+                    assert!(
+                        !failure.undo.exact && !failure.undo.leftover.is_empty(),
+                        "{failure:#?} {}",
+                        at()
+                    );
                 }
                 if !wire.fired() && failure.changed {
                     assert!(failure.undo.exact, "{failure:#?} {}", at());
@@ -275,10 +291,15 @@ fn a_links_routes_are_replaced_as_wanted_or_not_at_all() {
         count.requests += wire.sent;
         let after = tables(&mut wire);
         let fault = wire.fault;
-        let at = || format!(
-            "round {round}, seed {seed}, keep {keep}, fault {:?}: {}\nbefore {}\nafter {}",
-            fault, show(&[specs.iter().map(RouteSpec::to_route).collect()]), show(&before), show(&after)
-        );
+        let at = || {
+            format!(
+                "round {round}, seed {seed}, keep {keep}, fault {:?}: {}\nbefore {}\nafter {}",
+                fault,
+                show(&[specs.iter().map(RouteSpec::to_route).collect()]),
+                show(&before),
+                show(&after)
+            )
+        };
         let ours = |route: &Route| route.has_hop_on(NET1) && route.family == family && route.table == 254;
         match result {
             Ok(_) => {
@@ -287,7 +308,9 @@ fn a_links_routes_are_replaced_as_wanted_or_not_at_all() {
                 let (now, foreign): (Vec<_>, Vec<_>) = legs(&after).into_iter().partition(ours);
                 let mut wanted = legs(&[wanted.clone()]);
                 let kept = legs(&before).into_iter().filter(|route| {
-                    keep && ours(route) && route.protocol == 2 && wanted.iter().all(|w| w.slot() != route.slot())
+                    keep && ours(route)
+                        && route.protocol == 2
+                        && wanted.iter().all(|w| w.slot() != route.slot())
                 });
                 let kept: Vec<Route> = kept.collect();
                 wanted.extend(kept);
@@ -295,16 +318,23 @@ fn a_links_routes_are_replaced_as_wanted_or_not_at_all() {
                 assert_same(blur(now, &before), blur(wanted, &before), at);
                 let foreign_before = legs(&before).into_iter().filter(|route| !ours(route));
                 let mut foreign_before: Vec<Route> = foreign_before
-                    .chain(before.iter().flatten().filter(|r| ours(r) && r.family == Family::V4 && r.has_hop_on(ETH0)).map(|r| {
-                        let hops = r.hops.iter().filter(|hop| hop.link != NET1).cloned().collect();
-                        Route { hops, ..r.clone() }.normalised()
-                    }))
+                    .chain(
+                        before
+                            .iter()
+                            .flatten()
+                            .filter(|r| ours(r) && r.family == Family::V4 && r.has_hop_on(ETH0))
+                            .map(|r| {
+                                let hops = r.hops.iter().filter(|hop| hop.link != NET1).cloned().collect();
+                                Route { hops, ..r.clone() }.normalised()
+                            }),
+                    )
                     .collect();
                 foreign_before.sort();
                 assert_same(blur(foreign, &before), blur(foreign_before, &before), at);
                 let sent = wire.sent;
                 wire.fault = None;
-                let again = wire.replace(&scope, NET1, family, 254, &specs, keep, &mut journal.clone()).unwrap();
+                let again =
+                    wire.replace(&scope, NET1, family, 254, &specs, keep, &mut journal.clone()).unwrap();
                 assert_eq!((wire.sent - sent, again.added.len(), again.deleted.len()), (0, 0, 0), "{}", at());
             }
             Err(failure) => {
@@ -312,8 +342,19 @@ fn a_links_routes_are_replaced_as_wanted_or_not_at_all() {
                 if shape(&after) == shape(&before) {
                     assert!(failure.undo.exact && journal.is_empty(), "{failure:#?} {}", at());
                 } else {
-                    if std::env::var("SHOW").is_ok() { println!("{:#?} {:?} {}", failure.undo.leftover, failure.errors.iter().map(|e| e.to_string()).collect::<Vec<_>>(), at()); }
-                    assert!(!failure.undo.exact && !failure.undo.leftover.is_empty(), "{failure:#?} {}", at());
+                    if std::env::var("SHOW").is_ok() {
+                        println!(
+                            "{:#?} {:?} {}",
+                            failure.undo.leftover,
+                            failure.errors.iter().map(|e| e.to_string()).collect::<Vec<_>>(),
+                            at()
+                        );
+                    }
+                    assert!(
+                        !failure.undo.exact && !failure.undo.leftover.is_empty(),
+                        "{failure:#?} {}",
+                        at()
+                    );
                 }
                 if !wire.fired() && failure.changed {
                     assert!(failure.undo.exact, "{failure:#?} {}", at());

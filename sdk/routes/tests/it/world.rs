@@ -2,9 +2,7 @@
 
 use std::net::IpAddr;
 
-use catena_routes::{
-    Family, Hop, Kind, Link, Prefix, Route, RouteSpec, SimulatedTable, Wire,
-};
+use catena_routes::{Family, Hop, Kind, Link, Prefix, Route, RouteSpec, SimulatedTable, Wire};
 
 pub(crate) const ETH0: u32 = 2;
 pub(crate) const NET1: u32 = 3;
