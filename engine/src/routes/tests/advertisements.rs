@@ -126,7 +126,7 @@ fn a_learned_default_makes_way_for_a_configured_one() {
         assert_eq!(pod.defaults(Family::V6), [wanted.to_route()]);
         let undo = pod.kernel.undo(&mut journal, Journal::start());
         assert!(undo.exact, "{undo:?}");
-        assert_eq!(pod.defaults(Family::V6), [learned.clone()]);
+        assert_eq!(pod.defaults(Family::V6), std::slice::from_ref(&learned));
     }
 }
 
