@@ -9,7 +9,7 @@ use rtnetlink::packet_core::{DefaultNla, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL,
 use rtnetlink::packet_route::link::{LinkAttribute, LinkExtentMask, LinkFlags, LinkInfo, LinkMessage, Prop};
 use rtnetlink::packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteNextHop, RouteNextHopFlags,
-    RouteVia,
+    RoutePreference, RouteVia,
 };
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 
@@ -212,8 +212,8 @@ fn route(message: &RouteMessage) -> Result<Route, Failure> {
                 // USER_HZ is 100 on every architecture that Linux runs on today.
                 route.expires = Expiry(Some(info.expires.div_ceil(100)));
             }
-            // Cache figures, and how much an advertising router is preferred, come and go by themselves.
-            RouteAttribute::CacheInfo(_) | RouteAttribute::Preference(_) => {}
+            // Cache figures come and go by themselves; a medium preference is every route's.
+            RouteAttribute::CacheInfo(_) | RouteAttribute::Preference(RoutePreference::Medium) => {}
             other => route.extra.push(attribute_of(other)),
         }
     }

@@ -59,9 +59,14 @@ pub(crate) fn plan(
     near: &[Route],
     own: &dyn Fn(&Route) -> bool,
 ) -> Result<SlotPlan, Box<Ambiguous>> {
+    let named = |routes: &[Route]| -> Vec<Route> { routes.iter().map(Route::as_named).collect() };
+    let (change, near) = (
+        SlotChange { slot: change.slot, before: named(&change.before), after: named(&change.after) },
+        named(near),
+    );
     let mut unsafe_way = None;
     for steps in ways(&change, own) {
-        let Some(states) = states(&steps, &change, near) else { continue };
+        let Some(states) = states(&steps, &change, &near) else { continue };
         if states.iter().all(|state| has_way_back(state, &change, own)) {
             return Ok(SlotPlan { change, steps });
         }

@@ -154,10 +154,18 @@ impl Route {
 
     /// An IPv6 multipath route is, in the kernel, one route for each hop; anything else is one route.
     pub(crate) fn legs(&self) -> Vec<Route> {
-        if self.family == Family::V6 && self.hops.len() > 1 {
+        if self.family == Family::V6 && self.object.is_none() && self.hops.len() > 1 {
             self.hops.iter().map(|hop| Route { hops: vec![hop.clone()], ..self.clone() }).collect()
         } else {
             vec![self.clone()]
+        }
+    }
+
+    /// The route as a request names it: the hops of a nexthop object are the object's business.
+    pub(crate) fn as_named(&self) -> Route {
+        match self.object {
+            Some(_) => Route { hops: Vec::new(), ..self.clone() },
+            None => self.clone(),
         }
     }
 

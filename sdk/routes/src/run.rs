@@ -208,10 +208,12 @@ impl<'a, W: Wire> Run<'a, W> {
             && let [echo] = echoes.as_slice()
             && echo.deleted
         {
-            let mut gone = echo.route.clone();
+            // The echo of a deletion has neither weight nor expiry.
+            let mut gone = Route { expires: leg.expires, ..echo.route.clone() };
             if is_leg(&gone, leg, step.request.protocol == 0) {
-                // The echo has no weight.
-                gone.hops.clone_from(&leg.hops);
+                if leg.object.is_none() {
+                    gone.hops.clone_from(&leg.hops);
+                }
                 self.record(vec![gone], Vec::new(), step.position);
                 return Outcome::Done;
             }
