@@ -32,14 +32,14 @@ impl Fib {
     pub(crate) fn dump(&self, family: Family, table: u32) -> Vec<Route> {
         match family {
             Family::V4 => self.v4.iter().filter(|r| r.table == table).cloned().collect(),
-            Family::V6 => group(self.v6.iter().filter(|r| r.table == table)),
+            Family::V6 => seen(self.v6.iter().filter(|r| r.table == table)),
         }
     }
 
     pub(crate) fn all(&self, family: Family) -> Vec<Route> {
         match family {
             Family::V4 => self.v4.clone(),
-            Family::V6 => group(self.v6.iter()),
+            Family::V6 => seen(self.v6.iter()),
         }
     }
 
@@ -69,7 +69,20 @@ pub(crate) fn merges(leg: &Route) -> bool {
     leg.object.is_none() && !leg.is_from_ra() && leg.hops.iter().any(|hop| hop.gateway.is_some())
 }
 
-/// Legs in the kernel's order, as a dump shows them.
+/// What a dump shows of legs in the kernel's order. It goes from the first of several merged legs right to the
+/// last one's successor, so a route of the slot that stands between them does not show (fib6_dump_node).
+fn seen<'a>(legs: impl Iterator<Item = &'a Route>) -> Vec<Route> {
+    let legs: Vec<&Route> = legs.collect();
+    let hidden = |i: usize, leg: &Route| {
+        let sibling = |other: &&&Route| other.slot() == leg.slot() && merges(other);
+        !merges(leg)
+            && legs.iter().take(i).rev().take_while(|r| r.slot() == leg.slot()).any(|r| sibling(&r))
+            && legs.iter().skip(i + 1).take_while(|r| r.slot() == leg.slot()).any(|r| sibling(&r))
+    };
+    group(legs.iter().enumerate().filter(|(i, leg)| !hidden(*i, leg)).map(|(_, leg)| *leg))
+}
+
+/// Legs in the kernel's order, merged.
 pub(crate) fn group<'a>(legs: impl Iterator<Item = &'a Route>) -> Vec<Route> {
     let mut out: Vec<(Slot, Route)> = Vec::new();
     for leg in legs {

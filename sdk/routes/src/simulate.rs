@@ -75,14 +75,22 @@ impl SimulatedTable {
                 let text = "Gateway, device and multipath can not be specified for this route type";
                 return no(Errno::EINVAL, text);
             }
-            return self.check_source(&route);
+            // The IPv4 kernel does not look at the source of such a route.
+            return if route.family == Family::V4 { Ok(()) } else { self.check_source(&route) };
         }
         if route.hops.is_empty() {
             return Err(Failure::kernel(Errno::ENODEV));
         }
         let routes = self.fib.all(route.family);
         for hop in &route.hops {
-            let Some(link) = self.link(hop.link) else { return Err(Failure::kernel(Errno::ENODEV)) };
+            let Some(link) = self.link(hop.link) else {
+                return match (route.family, hop.gateway) {
+                    (Family::V4, Some(_)) if !hop.onlink => {
+                        no(Errno::ENETUNREACH, "Nexthop has invalid gateway")
+                    }
+                    _ => Err(Failure::kernel(Errno::ENODEV)),
+                };
+            };
             match (route.family, hop.gateway) {
                 (Family::V4, None) if !link.up => return no(Errno::ENETDOWN, "Device for nexthop is not up"),
                 (Family::V4, None) => {}

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use catena_routes::{Change, Entry, ErrorKind, Family, Journal, Route};
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn6, sendto, setsockopt, socket, sockopt,
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn6, sendto, setsockopt, socket,
+    sockopt,
 };
 
 use super::pod::*;
@@ -23,9 +24,13 @@ impl Router {
     fn beside(pod: &Pod) -> Router {
         let netns = new_netns();
         pod.sh(&format!("ip link set peer0 netns /proc/{}/fd/{}", std::process::id(), netns.raw_fd()));
-        sh(&netns, "echo 0 > /proc/sys/net/ipv6/conf/peer0/accept_dad; ip link set lo up; ip link set peer0 up");
+        sh(
+            &netns,
+            "echo 0 > /proc/sys/net/ipv6/conf/peer0/accept_dad; ip link set lo up; ip link set peer0 up",
+        );
         let address = |netns: &Netns, link: &str| -> Ipv6Addr {
-            let script = format!("ip -6 -o addr show dev {link} scope link | sed 's/.*inet6 //; s,/.*,,' | head -n 1");
+            let script =
+                format!("ip -6 -o addr show dev {link} scope link | sed 's/.*inet6 //; s,/.*,,' | head -n 1");
             for _ in 0..100 {
                 if let Ok(address) = sh(netns, &script).trim().parse() {
                     return address;
@@ -40,10 +45,13 @@ impl Router {
 
     /// One router advertisement (RFC 4861, section 4.2) of half an hour.
     fn advertise(&self) {
-        let index: u32 = sh(&self.netns, "cat /sys/class/net/peer0/ifindex 2>/dev/null || ip -o link show peer0 | cut -d: -f1")
-            .trim()
-            .parse()
-            .unwrap();
+        let index: u32 = sh(
+            &self.netns,
+            "cat /sys/class/net/peer0/ifindex 2>/dev/null || ip -o link show peer0 | cut -d: -f1",
+        )
+        .trim()
+        .parse()
+        .unwrap();
         let mut packet = vec![134, 0, 0, 0, 64, 0];
         packet.extend(1800u16.to_be_bytes());
         packet.extend([0; 8]);
@@ -51,7 +59,8 @@ impl Router {
         self.netns
             .run(|| {
                 let raw = SockProtocol::IcmpV6;
-                let socket = socket(AddressFamily::Inet6, SockType::Raw, SockFlag::SOCK_CLOEXEC, raw).unwrap();
+                let socket =
+                    socket(AddressFamily::Inet6, SockType::Raw, SockFlag::SOCK_CLOEXEC, raw).unwrap();
                 setsockopt(&socket, sockopt::Ipv6Ttl, &255).unwrap();
                 sendto(socket.as_raw_fd(), &packet, &to, MsgFlags::empty()).unwrap();
             })
@@ -136,11 +145,11 @@ fn the_setting_is_written_for_the_pods_link_only() {
     let outside = std::fs::read_to_string("/proc/sys/net/ipv6/conf/default/accept_ra_defrtr").ok();
     let scope = pod.only(pod.net1);
     let mut journal = Journal::new();
-    let value = |pod: &Pod, link: &str| pod.sh(&format!("cat /proc/sys/net/ipv6/conf/{link}/accept_ra_defrtr")).trim().to_owned();
-    let failure = pod
-        .kernel
-        .apply(&scope, &[Change::IgnoreRouterAdvertisements(pod.eth0)], &mut journal)
-        .unwrap_err();
+    let value = |pod: &Pod, link: &str| {
+        pod.sh(&format!("cat /proc/sys/net/ipv6/conf/{link}/accept_ra_defrtr")).trim().to_owned()
+    };
+    let failure =
+        pod.kernel.apply(&scope, &[Change::IgnoreRouterAdvertisements(pod.eth0)], &mut journal).unwrap_err();
     assert_eq!(failure.errors[0].kind, ErrorKind::Denied);
     let ignore = [Change::IgnoreRouterAdvertisements(pod.net1)];
     pod.kernel.apply(&scope, &ignore, &mut journal).unwrap();

@@ -75,9 +75,7 @@ fn a_bare_veth_becomes_a_ptp_pod() {
 #[test]
 fn by_hand_in_the_wrong_order_the_kernel_refuses() {
     let pod = Pod::with(&format!("{LINKS}; ip addr add 192.0.2.10/24 dev eth0"));
-    pod.sh(
-        "ip route del 192.0.2.0/24 dev eth0
+    pod.sh("ip route del 192.0.2.0/24 dev eth0
          ! ip route add 192.0.2.0/24 via 192.0.2.1 dev eth0 2>/dev/null
-         ! ip route add default via 192.0.2.1 2>/dev/null",
-    );
+         ! ip route add default via 192.0.2.1 2>/dev/null");
 }

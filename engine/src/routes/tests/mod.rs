@@ -6,5 +6,6 @@ mod connection;
 mod layout;
 mod namespace;
 mod pod;
+mod random;
 mod traps;
 mod undo;

@@ -71,7 +71,11 @@ fn what_somebody_else_did_meanwhile_stays() {
     let undo = pod.kernel.undo(&mut journal, Journal::start());
     assert!(undo.exact, "{undo:?}");
     let table = pod.table().join("\n");
-    for line in ["default via 10.0.0.1 dev eth0", "via 10.0.0.254 dev eth0 proto boot metric 77", "192.0.2.0/24 via 10.1.0.254"] {
+    for line in [
+        "default via 10.0.0.1 dev eth0",
+        "via 10.0.0.254 dev eth0 proto boot metric 77",
+        "192.0.2.0/24 via 10.1.0.254",
+    ] {
         assert!(table.contains(line), "{table}");
     }
     assert!(!table.contains("default via 10.1.0.1"), "{table}");
@@ -121,7 +125,10 @@ fn a_gap_of_rights_leaves_the_journal_whole() {
     pod.sh("ip link set eth0 down");
     let undo = pod.kernel.undo(&mut journal, Journal::start());
     assert!(!undo.exact && !undo.errors.is_empty(), "{undo:?}");
-    assert!(undo.leftover.iter().any(|line| line.contains("missing: default via 10.0.0.1 dev eth0")), "{undo:?}");
+    assert!(
+        undo.leftover.iter().any(|line| line.contains("missing: default via 10.0.0.1 dev eth0")),
+        "{undo:?}"
+    );
     assert!(!journal.is_empty());
     pod.sh("ip link set eth0 up; ip addr add 10.0.0.2/24 dev eth0 2>/dev/null || :");
     let undo = pod.kernel.undo(&mut journal, Journal::start());
@@ -182,7 +189,13 @@ fn what_could_not_come_back_is_not_taken_away() {
         // This kernel has no lightweight tunnels, so such a route cannot be.
         return;
     }
-    let route = pod.kernel.routes(Family::V4, 254).unwrap().into_iter().find(|r| r.dst == net("192.0.2.0/24")).unwrap();
+    let route = pod
+        .kernel
+        .routes(Family::V4, 254)
+        .unwrap()
+        .into_iter()
+        .find(|r| r.dst == net("192.0.2.0/24"))
+        .unwrap();
     let scope = pod.both();
     let failure = pod.kernel.apply(&scope, &[delete(&route)], &mut Journal::new()).unwrap_err();
     assert!(failure.errors[0].to_string().contains("could not be put back"), "{}", failure.errors[0]);
@@ -195,7 +208,8 @@ fn the_journal_says_what_was_done() {
     swap(&mut pod, Family::V4, &mut journal);
     assert_eq!(
         journal.describe(),
-        ["+ default via 10.1.0.1 dev net1 proto static", "- default via 10.0.0.1 dev eth0 proto boot"].map(str::to_owned)
+        ["+ default via 10.1.0.1 dev net1 proto static", "- default via 10.0.0.1 dev eth0 proto boot"]
+            .map(str::to_owned)
     );
     assert!(journal.entries().iter().all(|entry| matches!(entry, Entry::Route(_))));
     let mut beside = Route::new(net("::/0"), vec![Hop::via(ip("fd00::9"), pod.eth0)]);
