@@ -76,3 +76,29 @@ impl fmt::Display for CniArgs {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_is_kept_and_the_last_of_a_key_counts() {
+        let args = CniArgs::parse("B=1;A=;B=2").expect("valid");
+        assert_eq!(args.to_string(), "B=1;A=;B=2");
+        assert_eq!((args.get("B"), args.get("A"), args.get("b")), (Some("2"), Some(""), None));
+        assert_eq!(CniArgs::parse("").map(|args| args.to_string()), Ok(String::new()));
+    }
+
+    #[test]
+    fn errors_name_the_pair_or_key() {
+        assert_eq!(
+            CniArgs::parse("A=1;").expect_err("no pair").to_string(),
+            "cannot read CNI_ARGS: \"\" is not of the form KEY=VALUE"
+        );
+        let args = CniArgs::parse("X=1;IP=1;Y=2").expect("valid");
+        assert_eq!(
+            args.check_known(&["IP"]).expect_err("unknown").to_string(),
+            "CNI_ARGS has unknown keys, and no IgnoreUnknown=1: \"X\", \"Y\""
+        );
+    }
+}

@@ -110,3 +110,39 @@ fn parse(text: &[u8]) -> Result<json::Value, ListError> {
 fn has_suffix(file: &str, suffixes: &[&str]) -> bool {
     file.rsplit_once('.').is_some_and(|(_, suffix)| suffixes.contains(&suffix))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dir(files: &[(&str, &str)]) -> ConfDir {
+        ConfDir::new(files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec())))
+    }
+
+    #[test]
+    fn a_list_needs_plugins_from_somewhere() {
+        let error = dir(&[("a.conflist", r#"{"name":"n"}"#)]).network("n").expect_err("no plugins");
+        assert_eq!(error.to_string(), "a.conflist: no plugins, neither in the list nor in the folder \"n\"");
+        let inlined = r#"{"name":"n","loadOnlyInlinedPlugins":true,"plugins":[{"type":"a"}]}"#;
+        let files =
+            [("a.conflist", inlined), ("n/b.conf", r#"{"type":"b"}"#), ("n/c/d.conf", "{"), ("n0.conf", "{")];
+        assert_eq!(dir(&files).network("n").map(|list| list.plugins.len()), Ok(1));
+    }
+
+    #[test]
+    fn plugins_of_the_folder_are_not_part_of_the_list_document() {
+        let text = r#"{"name":"n","plugins":[{"type":"a"}]}"#;
+        let list = dir(&[("a.conflist", text), ("n/b.conf", r#"{"type":"b"}"#)]).network("n").expect("valid");
+        assert_eq!((list.plugins.len(), list.to_value().to_string()), (2, text.to_owned()));
+    }
+
+    #[test]
+    fn errors_name_the_file() {
+        let error =
+            dir(&[("a.conflist", r#"{"name":"n"}"#), ("n/b.conf", "{}")]).network("n").expect_err("no type");
+        assert_eq!(
+            error.to_string(),
+            "n/b.conf: cannot read the network configuration: the document has no type"
+        );
+    }
+}

@@ -76,3 +76,29 @@ impl ErrorObject {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn error_objects_are_read_as_libcni_reads_them() {
+        let read = |value| ErrorObject::from_value(&value);
+        let full = json!({ "cniVersion": "1.0.0", "code": 11, "msg": "m", "details": "d" });
+        assert_eq!(read(full.clone()).map(|error| error.to_value()), Some(full));
+        let spelled = read(json!({ "CODE": 7, "Msg": "m", "cniVersion": 5 })).expect("readable");
+        assert_eq!((spelled.code, spelled.msg.as_str(), spelled.cni_version), (7, "m", None));
+        for empty in [json!({}), json!(null), json!({ "ips": [] })] {
+            let error = read(empty).expect("readable");
+            assert_eq!((error.code, error.msg.as_str()), (0, ""));
+            assert_eq!(error.to_value(), json!({ "code": 0, "msg": "" }));
+        }
+        for other in
+            [json!([]), json!("m"), json!({ "code": "7" }), json!({ "code": -1 }), json!({ "msg": 1 })]
+        {
+            assert_eq!(read(other.clone()), None, "{other}");
+        }
+    }
+}

@@ -124,3 +124,23 @@ fn file_name(text: &str) -> Result<(), &'static str> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_kind_value_and_rule() {
+        let error = IfName::parse("eth0\n").expect_err("white space");
+        assert_eq!(
+            error.to_string(),
+            "interface name \"eth0\\n\" is not valid: '/', ':' and white space are not allowed"
+        );
+        assert_eq!(error.code(), code::INVALID_ENVIRONMENT);
+        assert_eq!(ContainerId::parse("").map_err(|e| e.code()), Err(code::UNKNOWN_CONTAINER));
+        for text in ["", "a/b"] {
+            assert_eq!(PluginType::parse(text).map_err(|e| e.code()), Err(code::INVALID_CONFIG));
+        }
+        assert!(PluginType::parse("host-device\\x").is_ok());
+    }
+}

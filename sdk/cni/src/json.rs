@@ -2,9 +2,9 @@
 //!
 //! * Exactly one document, white space around it allowed, no byte order mark.
 //! * The last of several members of one name wins, and stands where it was written.
-//! * A number keeps its text.
+//! * A number keeps its digits as they were written (`1.10` and integers beyond 2^53 too; an `E` becomes `e`).
 //! * Bytes in a string that are no UTF-8, and unpaired surrogates, become U+FFFD.
-//! * Typed reading ([`Members`]) matches names without regard to case; `null` counts as absent.
+//! * Typed reading matches names without regard to case; `null` counts as absent.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -96,7 +96,7 @@ pub(crate) fn describe(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),
         Value::Bool(b) => b.to_string(),
-        Value::Number(n) => format!("the number {}", crate::text::Quoted(&n.to_string())),
+        Value::Number(n) => format!("the number {:.80}", n.to_string()),
         Value::String(s) => format!("the text {}", crate::text::Quoted(s)),
         Value::Array(_) => "a list".into(),
         Value::Object(_) => "an object".into(),
@@ -432,4 +432,96 @@ fn last_wins(members: Vec<(String, Value)>) -> Map {
     let mut members: Vec<_> = backwards.into_iter().collect();
     members.reverse();
     members.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn error(text: &str) -> String {
+        parse(text.as_bytes()).expect_err("an error").to_string()
+    }
+
+    #[test]
+    fn errors_say_where_and_what() {
+        assert_eq!(error(" \n"), "there is no JSON document, only 2 bytes of white space");
+        assert_eq!(error("{\"a\":"), "the JSON document of 5 bytes ends too early");
+        assert_eq!(
+            error("{\n  \"a\": 1,\n}"),
+            "no valid JSON at line 3 column 1: expected a member name in double quotes, found \"}\""
+        );
+        assert_eq!(
+            error("{} {}"),
+            "no valid JSON at line 1 column 4: something follows the document, found \"{\""
+        );
+        assert_eq!(
+            error("\"\n\""),
+            "no valid JSON at line 1 column 2: expected the rest of a text, found \"\\n\""
+        );
+        for text in [
+            "01",
+            "1.",
+            "-",
+            "+1",
+            ".5",
+            "1e",
+            "nul",
+            "True",
+            "[1,]",
+            "{\"a\" 1}",
+            "\"\\x\"",
+            "\"\\u12",
+            "\u{feff}{}",
+        ] {
+            parse(text.as_bytes()).expect_err(text);
+        }
+    }
+
+    #[test]
+    fn numbers_keep_their_digits() {
+        let text = "[12345678901234567890,1.10,1E+400,-0,0.0]";
+        assert_eq!(parse(text.as_bytes()).expect("valid").to_string(), text.replace('E', "e"));
+    }
+
+    #[test]
+    fn the_last_spelling_of_a_member_wins_where_it_stands() {
+        let doc = parse(br#"{"ips":1,"IPS":2,"ips":3}"#).expect("valid");
+        let map = doc.as_object().expect("an object");
+        assert_eq!(map.keys().collect::<Vec<_>>(), ["IPS", "ips"]);
+        assert_eq!(get(map, "Ips"), Some(&json!(3)));
+        assert_eq!(get(map, "ip\u{17f}"), Some(&json!(3)));
+        assert_eq!(get(map, "ip"), None);
+        let mut map = map.clone();
+        set(&mut map, "Ips", json!(4));
+        assert_eq!(Value::Object(map), json!({ "Ips": 4 }));
+    }
+
+    #[test]
+    fn what_is_no_text_becomes_the_replacement_character() {
+        for (bytes, text) in [
+            (br#""\ud83d\ude00""#.as_slice(), "\u{1f600}"),
+            (br#""\ud83dx""#, "\u{fffd}x"),
+            (br#""\ude00\ud83d""#, "\u{fffd}\u{fffd}"),
+            (br#""\ud83d\u0041""#, "\u{fffd}A"),
+            (b"\"a\xffb\"", "a\u{fffd}b"),
+        ] {
+            assert_eq!(parse(bytes), Ok(json!(text)));
+        }
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let nested = |depth| "[".repeat(depth) + &"]".repeat(depth);
+        assert!(parse(nested(MAX_DEPTH).as_bytes()).is_ok());
+        assert_eq!(parse(nested(MAX_DEPTH + 1).as_bytes()), Err(JsonError::TooDeep));
+        assert_eq!(parse("{\"a\":".repeat(1_000_000).as_bytes()), Err(JsonError::TooDeep));
+    }
+
+    #[test]
+    fn names_that_serde_json_uses_inside_are_names_like_others() {
+        let text = r#"{"$serde_json::private::Number":"1","$serde_json::private::RawValue":"{}"}"#;
+        assert_eq!(parse(text.as_bytes()).expect("valid").to_string(), text);
+    }
 }

@@ -232,3 +232,58 @@ fn choose_version(list: &Map) -> Result<String, ListError> {
     }
     Ok(best.map_or(stated, |(_, _, text)| text).to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plugins_tell_what_the_runtime_asks() {
+        let doc = json!({ "Type": "a", "IPAM": { "type": "host-local" },
+            "capabilities": { "mac": true, "ips": false, "bandwidth": null } });
+        let plugin = Plugin::from_value(&doc).expect("valid");
+        assert_eq!((plugin.kind.as_str(), plugin.ipam_type()), ("a", Some("host-local")));
+        assert_eq!(plugin.capabilities(), ["mac"]);
+        let bare = Plugin::from_value(&json!({ "type": "a", "ipam": null })).expect("valid");
+        assert_eq!((bare.ipam_type(), bare.capabilities().len()), (None, 0));
+    }
+
+    #[test]
+    fn a_single_config_is_wrapped_as_it_is() {
+        let doc = parse(br#"{"type":"a","NAME":"n","cniVersions":["1.1.0"],"big":9007199254740993}"#)
+            .expect("valid");
+        let list = NetworkList::from_plugin(&doc).expect("valid");
+        assert_eq!((list.name.as_str(), list.cni_version.as_str(), list.plugins.len()), ("n", "", 1));
+        assert_eq!(list.to_value(), &json!({ "cniVersion": "", "name": "n", "plugins": [doc] }));
+    }
+
+    #[test]
+    fn of_two_spellings_of_a_version_plugins_know_the_full_one() {
+        for versions in [r#"["1.1","1.1.0"]"#, r#"["1.1.0","1.1"]"#] {
+            let text = format!(r#"{{"name":"n","cniVersions":{versions}}}"#);
+            let list = NetworkList::parse(text.as_bytes()).expect("valid");
+            assert_eq!(list.cni_version, "1.1.0");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_place() {
+        let error = |text: &str| NetworkList::parse(text.as_bytes()).expect_err(text).to_string();
+        let list = |plugin: &str| format!(r#"{{"name":"n","plugins":[{{"type":"a"}},{plugin}]}}"#);
+        assert_eq!(error(&list("{}")), "cannot read the network configuration: plugins[1] has no type");
+        assert_eq!(error(&list("null")), "cannot read the network configuration: plugins[1] has no type");
+        assert_eq!(
+            error(&list(r#"{"type":"a","dns":{"search":[1]}}"#)),
+            "cannot read the network configuration: plugins[1].dns.search[0] must be text, not the number 1"
+        );
+        assert_eq!(
+            error(&list(r#"{"type":"../a"}"#)),
+            "cannot read the network configuration: plugins[1]: plugin type \"../a\" is not valid: '/' is not allowed"
+        );
+        assert_eq!(
+            error(r#"{"name":"n","cniVersions":["1.0.0-rc1"]}"#),
+            "cannot read the network configuration list: cniVersions[0]: \"1.0.0-rc1\" is not a version: expected up \
+             to three decimal numbers, as in 1.1.0"
+        );
+    }
+}

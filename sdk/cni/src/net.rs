@@ -110,3 +110,53 @@ impl FromStr for IpNet {
 pub fn parse_ip(text: &str) -> Option<IpAddr> {
     text.parse::<IpAddr>().ok().map(|addr| addr.to_canonical())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn net(text: &str) -> IpNet {
+        text.parse().expect(text)
+    }
+
+    #[test]
+    fn addresses_are_read_and_written_as_go_does() {
+        for (text, canonical) in [
+            ("192.0.2.5/024", "192.0.2.5/24"),
+            ("2001:DB8:0:0::5/64", "2001:db8::5/64"),
+            ("::192.0.2.1/128", "::c000:201/128"),
+            ("::ffff:192.0.2.5/120", "192.0.2.5/24"),
+            ("::ffff:192.0.2.5/64", "192.0.2.5/0"),
+        ] {
+            assert_eq!(net(text).to_string(), canonical);
+        }
+        for text in [
+            "192.0.2.5",
+            "192.0.2.5/",
+            "192.0.2.5/33",
+            "192.0.2.5/+8",
+            "192.0.2.05/24",
+            "::1/129",
+            "fe80::1%a/64",
+        ] {
+            IpNet::parse(text).expect_err(text);
+        }
+        assert_eq!(parse_ip("::ffff:c000:205"), parse_ip("192.0.2.5"));
+        assert_eq!(parse_ip("192.0.2.5/24"), None);
+        assert_eq!(IpNet::new(Ipv4Addr::LOCALHOST.into(), 33), None);
+    }
+
+    #[test]
+    fn networks_hold_their_addresses() {
+        assert_eq!(net("192.0.2.77/26").masked(), net("192.0.2.64/26"));
+        assert_eq!(net("192.0.2.77/0").masked(), net("0.0.0.0/0"));
+        assert_eq!(net("2001:db8::ff/120").masked(), net("2001:db8::/120"));
+        assert_eq!(net("2001:db8::ff/128").masked(), net("2001:db8::ff/128"));
+        let holds = |net_text: &str, ip: &str| net(net_text).contains(parse_ip(ip).expect(ip));
+        assert!(holds("192.0.2.5/24", "192.0.2.200") && holds("192.0.2.5/24", "::ffff:192.0.2.1"));
+        assert!(
+            !holds("192.0.2.5/24", "192.0.3.1") && !holds("0.0.0.0/0", "::1") && holds("::/0", "2001:db8::1")
+        );
+        assert!(net("10.0.0.0/0").is_default() && !net("0.0.0.0/1").is_default());
+    }
+}

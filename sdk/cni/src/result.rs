@@ -543,3 +543,88 @@ pub(crate) fn put_others(map: &mut Map, extra: Map, known: &[&str]) {
     let unknown = |name: &str| !known.iter().any(|known| json::same_name(known, name));
     map.extend(extra.into_iter().filter(|(name, value)| unknown(name) && !value.is_null()));
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_index_that_names_no_interface_is_not_written() {
+        let mut result =
+            CniResult::read(&json!({ "cniVersion": "1.1.0", "ips": [{ "address": "192.0.2.5/24" }] }))
+                .expect("valid")
+                .0;
+        result.ips.iter_mut().for_each(|ip| ip.interface = Some(2));
+        for version in SpecVersion::ALL {
+            assert_eq!(
+                result.to_value(version).expect_err("bad index").to_string(),
+                "cannot use the CNI result: ips[0].interface is 2, which names none of its 0 interfaces, counted from 0"
+            );
+        }
+    }
+
+    #[test]
+    fn unknown_members_are_kept_in_every_format() {
+        let old = json!({ "cniVersion": "0.2.0", "x": 1, "ips": [7],
+            "ip4": { "ip": "192.0.2.5/24", "x": 2, "routes": [{ "dst": "0.0.0.0/0", "x": 3 }] },
+            "dns": { "x": 4 } });
+        let new = convert(&old, SpecVersion::V1_1_0).expect("valid");
+        let expected = json!({ "cniVersion": "1.1.0", "x": 1, "ips": [{ "address": "192.0.2.5/24", "x": 2 }],
+            "routes": [{ "dst": "0.0.0.0/0", "x": 3 }], "dns": { "x": 4 } });
+        assert_eq!(new, expected);
+        let mut back = old;
+        json::remove(back.as_object_mut().expect("an object"), "ips");
+        assert_eq!(convert(&new, SpecVersion::V0_2_0), Ok(back));
+    }
+
+    #[test]
+    fn an_unknown_member_never_becomes_a_known_one() {
+        let mut result = CniResult::default();
+        for name in ["IPS", "cniVersion", "code", "vendor", "nothing"] {
+            let value = if name == "nothing" { Value::Null } else { json!("x") };
+            result.extra.insert(name.into(), value);
+        }
+        assert_eq!(result.to_value(SpecVersion::V1_0_0), Ok(json!({ "cniVersion": "1.0.0", "vendor": "x" })));
+        let newer = json!({ "cniVersion": "0.4.0", "interfaces": [{ "name": "a", "MTU": "text" }] });
+        let expected = json!({ "cniVersion": "1.1.0", "interfaces": [{ "name": "a" }] });
+        assert_eq!(convert(&newer, SpecVersion::V1_1_0), Ok(expected));
+    }
+
+    #[test]
+    fn a_null_that_stands_for_an_absent_member_is_not_written() {
+        let doc = json!({ "cniVersion": "1.1.0", "interfaces": null, "vendor": null,
+            "routes": [{ "dst": "::/0", "gw": null, "table": 0, "mtu": 0 }] });
+        let expected = json!({ "cniVersion": "1.1.0", "routes": [{ "dst": "::/0", "table": 0 }] });
+        assert_eq!(convert(&doc, SpecVersion::V1_1_0), Ok(expected));
+    }
+
+    #[test]
+    fn stdout_gets_the_version_of_the_request_and_nothing_else() {
+        let read = |text: &str, version| from_stdout(text.as_bytes(), version);
+        assert_eq!(read("null", "0.4.0"), Ok(json!({ "cniVersion": "0.4.0" })));
+        assert_eq!(read("{\"x\":[null]}\n", ""), Ok(json!({ "x": [null], "cniVersion": "0.1.0" })));
+        assert_eq!(read(r#"{"cniVersion":5}"#, "1.0.0"), Ok(json!({ "cniVersion": "1.0.0" })));
+        let future = read(r#"{"cniVersion":"2.0.0","ips":7}"#, "1.0.0").expect("an object");
+        assert_eq!(version_text(&future), Some("2.0.0"));
+        assert_eq!(check(&future), Err(ResultError::UnsupportedVersion { version: "\"2.0.0\"".into() }));
+        assert_eq!(
+            read("[]", "1.0.0").expect_err("a list").to_string(),
+            "cannot read the CNI result: the document must be an object, not a list"
+        );
+    }
+
+    #[test]
+    fn prev_result_is_returned_raw() {
+        let request =
+            json!({ "cniVersion": "1.1.0", "PrevResult": { "vendor": { "a": null }, "CNIVersion": null } });
+        let expected = json!({ "vendor": { "a": null }, "cniVersion": "1.1.0" });
+        assert_eq!(prev_result(&request), Ok(Some(expected)));
+        let request = json!({ "cniVersion": "0.4.0", "prevResult": { "cniVersion": "1.0.0" } });
+        assert_eq!(
+            prev_result(&request).expect_err("another format").to_string(),
+            "the CNI result is of version 1.0.0, which has another format than version 0.4.0 that was asked for"
+        );
+    }
+}

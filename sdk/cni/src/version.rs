@@ -160,3 +160,29 @@ pub fn reply_document() -> Value {
         "supportedVersions": SpecVersion::ALL.map(SpecVersion::as_str),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_exact_texts_are_versions() {
+        assert_eq!(SpecVersion::from_text(""), Some(SpecVersion::V0_1_0));
+        assert_eq!(SpecVersion::from_text("1.1"), None);
+        assert!(SpecVersion::ALL.is_sorted());
+        assert!(SpecVersion::ALL.map(VersionNumber::from).is_sorted());
+        for version in SpecVersion::ALL {
+            assert_eq!(version.to_string().parse(), Ok(VersionNumber::from(version)));
+            assert_eq!(version.to_string().parse(), Ok(version));
+        }
+    }
+
+    #[test]
+    fn our_own_reply_can_be_read() {
+        let reply = VersionReply::parse(reply_document().to_string().as_bytes()).expect("valid");
+        assert_eq!(reply.cni_version, "1.1.0");
+        assert!(SpecVersion::ALL.into_iter().all(|version| reply.supports(version)));
+        let old = VersionReply::parse(br#"{"cniVersion":"0.2.0"}"#).expect("valid");
+        assert!(old.supports(SpecVersion::V0_1_0) && !old.supports(SpecVersion::V0_3_0));
+    }
+}
