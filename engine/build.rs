@@ -13,6 +13,7 @@ use std::fmt::Write;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use stages::Result;
 use stages::component::{self, Description};
@@ -55,14 +56,29 @@ fn run() -> Result<()> {
         Toolchain::find()?.build(&Request { workspace, target_dir: &target_dir, select: &select })?;
 
     let engine = compiler()?;
-    let mut table = String::new();
+    let mut stages = Vec::new();
     for name in BUILTINS {
         let core = modules.join(format!("catena_plugin_{}.wasm", name.replace('-', "_")));
         let core = fs::read(&core).map_err(|e| format!("{}: {e}", core.display()))?;
         let wasm = component::encode(&core).map_err(|e| format!("stage {name}: {e}"))?;
         let description = component::describe(&wasm).map_err(|e| format!("stage {name}: {e}"))?;
-        let length = compile(&engine, &out_dir, name, &wasm, &description.digest)?;
-        write_entry(&mut table, name, &wasm, &description, length);
+        stages.push((name, wasm, description));
+    }
+    // A compiler without optimisation, as build scripts are, takes seconds for each.
+    let artifacts: Vec<Result<Vec<u8>>> = thread::scope(|scope| {
+        let start = |(name, wasm, description): &(&'static str, Vec<u8>, Description)| {
+            let (name, wasm, digest) = (*name, wasm.clone(), description.digest.clone());
+            let (engine, folder) = (&engine, &target_dir);
+            scope.spawn(move || compile(engine, folder, name, &wasm, &digest))
+        };
+        let threads: Vec<_> = stages.iter().map(start).collect();
+        threads.into_iter().map(|thread| thread.join().map_err(|_| "the compiler panicked")?).collect()
+    });
+    let mut table = String::new();
+    for ((name, wasm, description), artifact) in stages.iter().zip(artifacts) {
+        let artifact = artifact?;
+        write(&out_dir.join(format!("{name}.cwasm")), &artifact)?;
+        write_entry(&mut table, name, wasm.len(), description, artifact.len());
     }
     let table = format!("pub static BUILTINS: [Builtin; {}] = [\n{table}];\n", BUILTINS.len());
     write(&out_dir.join("builtin.rs"), table.as_bytes())
@@ -78,44 +94,41 @@ fn compiler() -> Result<wasmtime::Engine> {
     wasmtime::Engine::new(&config).map_err(|e| format!("cannot make the compiler of the stages: {e:#}"))
 }
 
-/// Compiles unless this very component has been compiled with this very configuration before.
+/// The artifact, compiled unless another profile's build has done so with this very configuration.
 fn compile(
     engine: &wasmtime::Engine,
-    out_dir: &Path,
+    folder: &Path,
     name: &str,
     wasm: &[u8],
     digest: &str,
-) -> Result<usize> {
+) -> Result<Vec<u8>> {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
-    let stamp = format!("{digest} {:016x}", hasher.finish());
-    let (artifact, stamp_file) =
-        (out_dir.join(format!("{name}.cwasm")), out_dir.join(format!("{name}.stamp")));
-    if fs::read_to_string(&stamp_file).is_ok_and(|old| old == stamp)
-        && let Ok(metadata) = fs::metadata(&artifact)
-    {
-        return Ok(metadata.len() as usize);
+    digest.hash(&mut hasher);
+    let cached = folder.join(format!("{name}-{:016x}.cwasm", hasher.finish()));
+    if let Ok(artifact) = fs::read(&cached) {
+        return Ok(artifact);
     }
-    let compiled =
+    let artifact =
         engine.precompile_component(wasm).map_err(|e| format!("stage {name} does not compile: {e:#}"))?;
-    write(&artifact, &compiled)?;
-    write(&out_dir.join(format!("{name}.wasm")), wasm)?;
-    write(&stamp_file, stamp.as_bytes())?;
-    Ok(compiled.len())
+    // Builds of several profiles may run at once.
+    let partial = cached.with_extension(std::process::id().to_string());
+    write(&partial, &artifact)?;
+    fs::rename(&partial, &cached).map_err(|e| format!("{}: {e}", cached.display()))?;
+    Ok(artifact)
 }
 
-fn write_entry(table: &mut String, name: &str, wasm: &[u8], description: &Description, length: usize) {
+fn write_entry(table: &mut String, name: &str, size: usize, description: &Description, length: usize) {
     let Description { digest, exports, imports, contract, wants } = description;
     // Writing to a String does not fail.
     let _ = write!(
         table,
-        "    Builtin {{\n        name: {name:?},\n        digest: {digest:?},\n        size: {},\n        \
+        "    Builtin {{\n        name: {name:?},\n        digest: {digest:?},\n        size: {size},\n        \
          exports: &{exports:?},\n        imports: &{imports:?},\n        contract: {contract:?},\n        \
          wants: {:?},\n        artifact: {{\n            \
          static ARTIFACT: PageAligned<[u8; {length}]> =\n                \
          PageAligned(*include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{name}.cwasm\")));\n            \
          &ARTIFACT.0\n        }},\n    }},\n",
-        wasm.len(),
         wants.to_string(),
     );
 }
