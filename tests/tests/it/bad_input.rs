@@ -152,11 +152,12 @@ fn keys() {
         json!({"filter": ["ipv5"]}),
         json!({"override": ["10.0.0.1", 5]}),
         json!({"gateways": "some"}),
-        json!([]),
     ] {
         let failure = refused(&outer_with("pipeline", conf::pipeline(config)), 7, &["default-gateway"]);
         assert!(failure.text().contains("sha256:"), "the module's digest: {}", failure.text());
     }
+    // Not the module's to judge.
+    refused(&outer_with("pipeline", conf::pipeline(json!([]))), 7, &["default-gateway", "object"]);
 }
 
 #[test]
