@@ -357,7 +357,7 @@ fn the_simulated_table_and_the_kernel_agree() {
     for round in 0..rounds {
         let family = random.pick(&Family::ALL);
         let mut route = random_route(&mut random, family, links);
-        if family == Family::V6 && route.metric % 10 != 0 && route.metric % 1024 == 7 {
+        if family == Family::V6 && !route.metric.is_multiple_of(10) && route.metric % 1024 == 7 {
             route.metric = 1024;
         }
         let now = simulated.dump(family, route.table).unwrap();
