@@ -172,10 +172,7 @@ fn plan_all(
 ) -> (Vec<SlotPlan>, Vec<RouteError>) {
     let (mut plans, mut errors) = (Vec::new(), Vec::new());
     for change in slots {
-        let slot = change.slot;
-        let table = snapshot.get(&(slot.dst.family(), slot.table)).map_or(&[][..], Vec::as_slice);
-        let near: Vec<Route> = table.iter().filter(|route| route.dst == slot.dst).cloned().collect();
-        match plan(change.clone(), &near, own) {
+        match plan(change.clone(), &near(snapshot, change), own) {
             Ok(plan) => plans.push(plan),
             Err(ambiguous) => {
                 let change = &ambiguous.change;
@@ -193,6 +190,20 @@ fn plan_all(
         }
     }
     (plans, errors)
+}
+
+/// All routes of the slot's destination and table.
+fn near(snapshot: &Snapshot, change: &SlotChange) -> Vec<Route> {
+    let slot = change.slot;
+    let table = snapshot.get(&(slot.dst.family(), slot.table)).map_or(&[][..], Vec::as_slice);
+    table.iter().filter(|route| route.dst == slot.dst).cloned().collect()
+}
+
+/// The same routes, in an order that the kernel allows.
+fn whatever_the_order(change: &SlotChange) -> SlotChange {
+    let kept = change.before.iter().filter(|route| change.after.contains(route));
+    let new = change.after.iter().filter(|route| !change.before.contains(route));
+    SlotChange { after: kept.chain(new).cloned().collect(), ..change.clone() }
 }
 
 fn texts(context: &Context, routes: &[Route]) -> String {
@@ -324,11 +335,23 @@ pub(crate) fn undo(wire: &mut impl Wire, journal: &mut Journal, to: Mark) -> Und
             break;
         }
     }
-    undo.leftover = left;
-    if let Ok(context) = links(wire) {
-        for entry in entries.iter().rev() {
-            if let Entry::Sysctl(sysctl) = entry {
-                restore_sysctl(wire, &context, sysctl, &mut undo);
+    undo.leftover.extend(left);
+    let sysctls: Vec<&Sysctl> = entries
+        .iter()
+        .rev()
+        .filter_map(|entry| match entry {
+            Entry::Sysctl(sysctl) => Some(sysctl),
+            Entry::Route(_) => None,
+        })
+        .collect();
+    if !sysctls.is_empty() {
+        match links(wire) {
+            Ok(context) => {
+                sysctls.iter().for_each(|sysctl| restore_sysctl(wire, &context, sysctl, &mut undo))
+            }
+            Err(error) => {
+                undo.errors.push(in_undo(error));
+                undo.leftover.extend(sysctls.iter().map(|sysctl| sysctl.left()));
             }
         }
     }
@@ -372,9 +395,24 @@ fn restore_routes(
             undo.notes.push(note);
         }
     }
-    let (plans, ambiguous) = plan_all(&context, &snapshot, &slots, &|route| {
-        !route.hops.is_empty() && route.hops.iter().all(|hop| ours.contains(&hop.link))
-    });
+    let own = |route: &Route| !route.hops.is_empty() && route.hops.iter().all(|hop| ours.contains(&hop.link));
+    let mut possible = Vec::new();
+    for change in slots {
+        match plan(change.clone(), &near(&snapshot, &change), &own) {
+            Ok(_) => possible.push(change),
+            // In the wrong place is better than missing. The order that is left is said.
+            Err(_) => {
+                let other = whatever_the_order(&change);
+                if !other.is(&other.after, &change.after) {
+                    let (is, was) = (texts(&context, &other.after), texts(&context, &change.after));
+                    undo.leftover.push(format!("the order of routes in one place is {is}; it was {was}"));
+                }
+                possible.push(other);
+            }
+        }
+    }
+    let slots = possible;
+    let (plans, ambiguous) = plan_all(&context, &snapshot, &slots, &own);
     undo.errors.extend(ambiguous.into_iter().map(in_undo));
     let wanted = as_wanted(&snapshot, &slots);
     let scope = Scope { links: ours.iter().copied().collect(), tables: Vec::new() };
@@ -410,7 +448,7 @@ fn restore_sysctl(wire: &mut impl Wire, context: &Context, sysctl: &Sysctl, undo
     };
     let error = context.link_error(ErrorKind::Other, "sysctl", link.index);
     undo.errors.push(in_undo(error.reason(failure.to_string())));
-    undo.leftover.push(format!("{name} is {} instead of {}", sysctl.after, sysctl.before));
+    undo.leftover.push(sysctl.left());
 }
 
 fn in_undo(mut error: RouteError) -> RouteError {

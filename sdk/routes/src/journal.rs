@@ -111,6 +111,13 @@ impl Entry {
     }
 }
 
+impl Sysctl {
+    /// What is left where it could not be undone.
+    pub(crate) fn left(&self) -> String {
+        format!("net.ipv6.conf.{}.{} is {} instead of {}", self.link.name, self.key, self.after, self.before)
+    }
+}
+
 impl RouteChange {
     pub(crate) fn names(&self) -> impl Fn(u32) -> String {
         |index| {

@@ -238,7 +238,10 @@ fn attribute_from_json(at: &At<'_>) -> Result<Attribute, JournalError> {
         .as_bytes()
         .chunks(2)
         .map(|pair| match pair {
-            [_, _] => std::str::from_utf8(pair).ok().and_then(|text| u8::from_str_radix(text, 16).ok()),
+            [high, low] => {
+                let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|d| u8::try_from(d).ok());
+                Some(digit(high)? << 4 | digit(low)?)
+            }
             _ => None,
         })
         .collect();

@@ -1,1 +1,215 @@
+//! Single cases, those above all that show how requests are judged.
 
+use catena_routes::{
+    Change, ErrorKind, Family, Hop, Journal, Kind, Link, Mode, Prefix, Request, Route, RouteError, RouteSpec,
+    Scope, SimulatedTable, Table, Wire,
+};
+
+use crate::faulty::Faulty;
+use crate::world::*;
+
+fn main_table(links: &[u32]) -> Scope {
+    Scope { links: links.to_vec(), tables: vec![254] }
+}
+
+fn default_via(gateway: &str, link: u32) -> RouteSpec {
+    RouteSpec::new(Prefix::default_route(Family::of(ip(gateway))), vec![Hop::via(ip(gateway), link)])
+}
+
+fn kinds(errors: &[RouteError]) -> Vec<ErrorKind> {
+    errors.iter().map(|error| error.kind).collect()
+}
+
+fn refusal(table: &mut SimulatedTable, scope: &Scope, change: Change) -> (ErrorKind, String) {
+    let before = tables(table);
+    let failure = table.apply(scope, &[change], &mut Journal::new()).unwrap_err();
+    assert_eq!(tables(table), before);
+    assert_eq!(failure.errors.len(), 1, "{failure:#?}");
+    (failure.errors[0].kind, failure.errors[0].to_string())
+}
+
+#[test]
+fn what_makes_no_sense_is_invalid() {
+    let scope = main_table(&[ETH0, NET1, 0]);
+    let good = default_via("10.1.0.1", NET1);
+    let v6 = default_via("fd01::1", NET1);
+    let hop = good.hops[0].clone();
+    let bad = [
+        (RouteSpec { hops: Vec::new(), ..good.clone() }, "needs a next hop"),
+        (RouteSpec { hops: vec![hop.clone(), hop.clone()], ..good.clone() }, "there twice"),
+        (RouteSpec { kind: Kind::Blackhole, ..good.clone() }, "has no next hop"),
+        (
+            RouteSpec { hops: vec![Hop { onlink: true, ..Hop::dev(NET1) }], ..good.clone() },
+            "onlink needs a gateway",
+        ),
+        (RouteSpec { source: Some(ip("fd01::2")), ..good.clone() }, "its source is not ipv4"),
+        (RouteSpec { mtu: Some(0), ..good.clone() }, "stands for none"),
+        (RouteSpec { hops: vec![Hop::via(ip("0.0.0.0"), NET1)], ..good.clone() }, "is no gateway"),
+        (RouteSpec { tos: 16, ..v6.clone() }, "has no tos"),
+        (RouteSpec { hops: vec![hop], ..v6.clone() }, "cannot have the ipv4 gateway"),
+        (
+            RouteSpec { hops: vec![Hop::dev(NET1), v6.hops[0].clone()], ..v6 },
+            "each of several ipv6 hops needs a gateway",
+        ),
+    ];
+    for (spec, reason) in bad {
+        let (kind, text) = refusal(&mut world(), &scope, Change::Add(spec));
+        assert_eq!(kind, ErrorKind::Invalid, "{text}");
+        assert!(text.contains(reason), "{text}");
+    }
+}
+
+#[test]
+fn what_is_outside_the_scope_is_denied() {
+    let scope = main_table(&[NET1]);
+    let denied = [
+        Change::Add(default_via("10.0.0.1", ETH0)),
+        Change::Add(RouteSpec { table: 100, ..default_via("10.1.0.1", NET1) }),
+        Change::Add(RouteSpec { kind: Kind::Blackhole, hops: Vec::new(), ..default_via("10.1.0.1", NET1) }),
+        Change::Delete(connected(Family::V4, ETH0).to_spec()),
+        Change::IgnoreRouterAdvertisements(ETH0),
+    ];
+    for change in denied {
+        let (kind, text) = refusal(&mut world(), &scope, change);
+        assert_eq!(kind, ErrorKind::Denied, "{text}");
+        assert!(text.contains("scope"), "{text}");
+    }
+}
+
+#[test]
+fn an_ambiguous_delete_names_what_fits() {
+    let mut table = world();
+    for (metric, protocol) in [(0, 3), (50, 4), (100, 4)] {
+        let route = Route { metric, protocol, ..default_via("10.1.0.1", NET1).to_route() };
+        table.send(&Request::add(&route, Mode::Exclusive)).unwrap();
+    }
+    let scope = main_table(&[NET1]);
+    let vague = default_via("10.1.0.1", NET1);
+    let (kind, text) = refusal(&mut table, &scope, Change::Delete(vague.clone()));
+    assert_eq!(kind, ErrorKind::Invalid);
+    assert!(text.contains("3 routes fit") && text.contains("metric 50"), "{text}");
+    let named = RouteSpec { protocol: Some(3), ..vague.clone() };
+    table.apply(&scope, &[Change::Delete(named)], &mut Journal::new()).unwrap();
+    let named = RouteSpec { metric: Some(100), ..vague };
+    table.apply(&scope, &[Change::Delete(named)], &mut Journal::new()).unwrap();
+    assert_eq!(table.dump(Family::V4, 254).unwrap().iter().filter(|r| r.is_default()).count(), 1);
+}
+
+#[test]
+fn a_place_is_taken_by_ours_or_by_theirs() {
+    for (link, gateway, kind) in
+        [(NET1, "10.1.0.254", ErrorKind::Exists), (ETH0, "10.0.0.1", ErrorKind::Conflict)]
+    {
+        let mut table = world();
+        table.send(&Request::add(&default_via(gateway, link).to_route(), Mode::Exclusive)).unwrap();
+        let (said, text) =
+            refusal(&mut table, &main_table(&[NET1]), Change::Add(default_via("10.1.0.1", NET1)));
+        assert_eq!(said, kind, "{text}");
+        assert!(text.contains(&format!("held by \"default via {gateway}")), "{text}");
+    }
+}
+
+#[test]
+fn one_call_may_not_take_a_place_twice() {
+    let changes = [Change::Add(default_via("fd01::1", NET1)), Change::Add(default_via("fd01::9", NET1))];
+    let failure = world().apply(&main_table(&[NET1]), &changes, &mut Journal::new()).unwrap_err();
+    assert_eq!(kinds(&failure.errors), [ErrorKind::Invalid]);
+}
+
+#[test]
+fn a_swap_adds_before_it_deletes() {
+    for (old, new) in [("10.0.0.1", "10.1.0.1"), ("fd00::1", "fd01::1")] {
+        let mut wire = Recorder { table: world(), requests: Vec::new() };
+        let old = default_via(old, ETH0);
+        wire.table.send(&Request::add(&old.to_route(), Mode::Exclusive)).unwrap();
+        let changes = [Change::Delete(old), Change::Add(default_via(new, NET1))];
+        wire.apply(&main_table(&[ETH0, NET1]), &changes, &mut Journal::new()).unwrap();
+        assert_eq!(wire.requests, ["Add(Append)", "Delete"]);
+    }
+}
+
+/// Notes what is sent.
+struct Recorder {
+    table: SimulatedTable,
+    requests: Vec<String>,
+}
+
+impl Wire for Recorder {
+    fn namespace(&self) -> &str {
+        self.table.namespace()
+    }
+
+    fn links(&mut self) -> Result<Vec<Link>, catena_routes::Failure> {
+        Wire::links(&mut self.table)
+    }
+
+    fn dump(&mut self, family: Family, table: u32) -> Result<Vec<Route>, catena_routes::Failure> {
+        self.table.dump(family, table)
+    }
+
+    fn send(&mut self, request: &Request) -> Result<Vec<catena_routes::Echo>, catena_routes::Failure> {
+        self.requests.push(format!("{:?}", request.action));
+        self.table.send(request)
+    }
+
+    fn sysctl(&mut self, link: &str, key: &str) -> Result<Option<String>, catena_routes::Failure> {
+        self.table.sysctl(link, key)
+    }
+
+    fn set_sysctl(&mut self, link: &str, key: &str, value: &str) -> Result<(), catena_routes::Failure> {
+        self.requests.push(format!("{key}={value}"));
+        self.table.set_sysctl(link, key, value)
+    }
+}
+
+#[test]
+fn the_layout_of_a_ptp_pod_in_one_replace() {
+    let mut wire = Recorder { table: world(), requests: Vec::new() };
+    let gateway = ip("10.1.0.1");
+    let by_gateway = vec![Hop::via(gateway, NET1)];
+    let source = Some(own(Family::V4, NET1));
+    // The wrong order on purpose: the planner finds the right one.
+    let wanted = [
+        RouteSpec::new(Prefix::default_route(Family::V4), by_gateway.clone()),
+        RouteSpec { source, ..RouteSpec::new(net("10.1.0.0/24"), by_gateway) },
+        RouteSpec { source, ..RouteSpec::new(Prefix::host(gateway), vec![Hop::dev(NET1)]) },
+    ];
+    let scope = main_table(&[NET1]);
+    let mut journal = Journal::new();
+    let applied = wire.replace(&scope, NET1, Family::V4, 254, &wanted, true, &mut journal).unwrap();
+    assert_eq!((applied.added.len(), applied.deleted.len()), (3, 1));
+    assert_eq!(wire.requests, ["Add(Exclusive)", "Add(Append)", "Add(Exclusive)", "Delete"]);
+    let sent = wire.requests.len();
+    let again = wire.replace(&scope, NET1, Family::V4, 254, &wanted, true, &mut journal).unwrap();
+    assert_eq!((again.added.len(), again.deleted.len(), wire.requests.len()), (0, 0, sent));
+    assert!(wire.undo(&mut journal, Journal::start()).exact);
+    assert_eq!(tables(&mut wire.table), tables(&mut world()));
+}
+
+#[test]
+fn settings_come_first_and_go_last() {
+    let mut wire = Recorder { table: world(), requests: Vec::new() };
+    let learned = Route { protocol: 9, ..default_via("fd00::1", ETH0).to_route() };
+    wire.table.send(&Request::add(&learned, Mode::Exclusive)).unwrap();
+    let scope = main_table(&[ETH0]);
+    let changes = [Change::Delete(learned.to_spec()), Change::IgnoreRouterAdvertisements(ETH0)];
+    let mut journal = Journal::new();
+    wire.apply(&scope, &changes, &mut journal).unwrap();
+    assert_eq!(journal.describe()[0], "net.ipv6.conf.eth0.accept_ra_defrtr: 1 -> 0");
+    assert!(wire.undo(&mut journal, Journal::start()).exact);
+    assert_eq!(wire.requests, ["accept_ra_defrtr=0", "Delete", "Add(Exclusive)", "accept_ra_defrtr=1"]);
+}
+
+#[test]
+fn a_links_name_in_errors_has_its_index() {
+    let failure = Faulty::new(world())
+        .apply(&main_table(&[NET1]), &[Change::Add(default_via("10.77.0.1", NET1))], &mut Journal::new())
+        .unwrap_err();
+    let error = &failure.errors[0];
+    assert_eq!(
+        error.to_string(),
+        "add ipv4 route \"default via 10.77.0.1 dev net1 proto static\" on net1 (index 3) in test: the gateway is \
+         not reachable on this link; the kernel says ENETUNREACH, \"Nexthop has invalid gateway\""
+    );
+    assert_eq!(error.kind, ErrorKind::GatewayUnreachable);
+}

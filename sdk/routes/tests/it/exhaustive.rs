@@ -109,9 +109,9 @@ fn every_pair(family: Family) {
             let describe = || {
                 format!(
                     "pair {pair}, fault {fault:?}: {}\nto {}\nnow {}",
-                    show(&[before.clone()]),
-                    show(&[goal.clone()]),
-                    show(&[now.clone()])
+                    show(std::slice::from_ref(&before)),
+                    show(std::slice::from_ref(goal)),
+                    show(std::slice::from_ref(&now))
                 )
             };
             match &result {
