@@ -19,6 +19,8 @@ use rtnetlink::proto::sys::{AsyncSocket, SocketAddr, TokioSocket};
 use rtnetlink::proto::{ConnectionHandle, NetlinkCodec, NetlinkMessageCodec, from_socket_with_codec};
 use tokio::runtime::Runtime;
 
+use super::attribute::{attributes, number, text};
+use super::envelope::Message;
 use super::netns::Netns;
 
 /// How long the kernel may take for one request; a dump of 100,000 routes took 0.2 s when measured.
@@ -34,7 +36,7 @@ const ENOPROTOOPT: i32 = 92;
 #[derive(Debug)]
 pub(super) struct Connection {
     runtime: Runtime,
-    handle: ConnectionHandle<RouteNetlinkMessage>,
+    handle: ConnectionHandle<Message>,
     pub(super) deadline: Duration,
 }
 
@@ -60,7 +62,7 @@ impl Connection {
             .map_err(|error| setup("socket", error))?;
         let _entered = runtime.enter();
         let (mut connection, handle, _unsolicited) =
-            from_socket_with_codec::<RouteNetlinkMessage, TokioSocket, Strict>(socket);
+            from_socket_with_codec::<Message, TokioSocket, Strict>(socket);
         connection.set_forward_ack(true);
         connection.set_forward_done(true);
         runtime.spawn(connection);
@@ -69,7 +71,7 @@ impl Connection {
     }
 
     /// A dump, once more when changes interrupted it.
-    pub(super) fn dump(&mut self, message: RouteNetlinkMessage) -> Result<Vec<RouteNetlinkMessage>, Failure> {
+    pub(super) fn dump(&mut self, message: RouteNetlinkMessage) -> Result<Vec<Message>, Failure> {
         for _ in 0..DUMP_ATTEMPTS {
             match self.exchange(message.clone(), NLM_F_DUMP)? {
                 Answer { interrupted: true, .. } => {}
@@ -84,12 +86,12 @@ impl Connection {
         &mut self,
         message: RouteNetlinkMessage,
         flags: u16,
-    ) -> Result<Vec<RouteNetlinkMessage>, Failure> {
+    ) -> Result<Vec<Message>, Failure> {
         self.exchange(message, flags | NLM_F_ACK).map(|answer| answer.messages)
     }
 
     pub(super) fn exchange(&mut self, message: RouteNetlinkMessage, flags: u16) -> Result<Answer, Failure> {
-        let mut request = NetlinkMessage::from(message);
+        let mut request = NetlinkMessage::from(Message::Route(message));
         request.header.flags = NLM_F_REQUEST | flags;
         let sent = self
             .handle
@@ -134,7 +136,7 @@ impl Connection {
 
 #[derive(Debug, Default)]
 pub(super) struct Answer {
-    pub(super) messages: Vec<RouteNetlinkMessage>,
+    pub(super) messages: Vec<Message>,
     interrupted: bool,
 }
 
@@ -211,22 +213,14 @@ fn said_in_error(flags: u16, rest: &[u8]) -> Said {
 }
 
 /// Reads NLMSGERR_ATTR_MSG (1) and NLMSGERR_ATTR_OFFS (2).
-fn said_in(mut attributes: &[u8]) -> Said {
+fn said_in(rest: &[u8]) -> Said {
     let mut said = Said::default();
-    while let Some((header, _)) = attributes.split_first_chunk::<4>() {
-        let [l0, l1, k0, k1] = *header;
-        let length = usize::from(u16::from_ne_bytes([l0, l1]));
-        let kind = u16::from_ne_bytes([k0, k1]) & 0x3fff;
-        let Some(value) = attributes.get(4..length) else { break };
-        match (kind, value.first_chunk::<4>()) {
-            (1, _) => {
-                let text = value.strip_suffix(&[0]).unwrap_or(value);
-                said.message = Some(String::from_utf8_lossy(text).into_owned());
-            }
-            (2, Some(offset)) => said.offset = Some(u32::from_ne_bytes(*offset)),
+    for (kind, value) in attributes(rest) {
+        match kind {
+            1 => said.message = Some(text(value)),
+            2 => said.offset = number(value),
             _ => {}
         }
-        attributes = attributes.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
     said
 }

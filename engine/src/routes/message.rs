@@ -6,12 +6,14 @@ use catena_routes::{
     Action, Attribute, Echo, Expiry, Failure, Family, Hop, Kind, Link, Prefix, Request, Route, Via,
 };
 use rtnetlink::packet_core::{DefaultNla, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Nla};
-use rtnetlink::packet_route::link::{LinkAttribute, LinkExtentMask, LinkFlags, LinkInfo, LinkMessage, Prop};
+use rtnetlink::packet_route::link::{LinkAttribute, LinkExtentMask, LinkMessage};
 use rtnetlink::packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteNextHop, RouteNextHopFlags,
     RoutePreference, RouteVia,
 };
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
+
+use super::envelope::Message;
 
 /// NLA_F_NESTED of netlink(7).
 const NESTED: u16 = 0x8000;
@@ -130,14 +132,10 @@ fn next_hop(hop: &Hop, family: Family) -> RouteNextHop {
 }
 
 /// The routes of a dump that are in this table, in the kernel's order.
-pub(super) fn routes(
-    messages: Vec<RouteNetlinkMessage>,
-    family: Family,
-    table: u32,
-) -> Result<Vec<Route>, Failure> {
+pub(super) fn routes(messages: Vec<Message>, family: Family, table: u32) -> Result<Vec<Route>, Failure> {
     let mut routes = Vec::new();
     for message in messages {
-        let RouteNetlinkMessage::NewRoute(message) = message else { continue };
+        let Message::Route(RouteNetlinkMessage::NewRoute(message)) = message else { continue };
         // An older kernel without strict checking sends everything, cached routes too.
         if message.header.flags.contains(RouteFlags::Cloned) {
             continue;
@@ -151,12 +149,12 @@ pub(super) fn routes(
 }
 
 /// What the kernel says that it did.
-pub(super) fn echoes(messages: Vec<RouteNetlinkMessage>) -> Result<Vec<Echo>, Failure> {
+pub(super) fn echoes(messages: Vec<Message>) -> Result<Vec<Echo>, Failure> {
     messages
         .iter()
         .filter_map(|message| match message {
-            RouteNetlinkMessage::NewRoute(message) => Some((false, message)),
-            RouteNetlinkMessage::DelRoute(message) => Some((true, message)),
+            Message::Route(RouteNetlinkMessage::NewRoute(message)) => Some((false, message)),
+            Message::Route(RouteNetlinkMessage::DelRoute(message)) => Some((true, message)),
             _ => None,
         })
         .map(|(deleted, message)| Ok(Echo { deleted, route: route(message)? }))
@@ -296,51 +294,14 @@ impl Reader {
 }
 
 /// The links of a dump.
-pub(super) fn links(messages: Vec<RouteNetlinkMessage>) -> Vec<Link> {
+pub(super) fn links(messages: Vec<Message>) -> Vec<Link> {
     messages
         .into_iter()
         .filter_map(|message| match message {
-            RouteNetlinkMessage::NewLink(message) => Some(link(&message)),
-            _ => None,
+            Message::Link(link) => Some(link),
+            Message::Route(_) | Message::Other(_) => None,
         })
         .collect()
-}
-
-fn link(message: &LinkMessage) -> Link {
-    let mut link = Link {
-        index: message.header.index,
-        name: String::new(),
-        alt_names: Vec::new(),
-        mac: None,
-        mtu: 0,
-        up: message.header.flags.contains(LinkFlags::Up),
-        carrier: message.header.flags.contains(LinkFlags::LowerUp),
-        kind: None,
-    };
-    for attribute in &message.attributes {
-        match attribute {
-            LinkAttribute::IfName(name) => link.name.clone_from(name),
-            LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
-            LinkAttribute::Address(address) if !address.is_empty() => {
-                let bytes: Vec<String> = address.iter().map(|byte| format!("{byte:02x}")).collect();
-                link.mac = Some(bytes.join(":"));
-            }
-            LinkAttribute::LinkInfo(infos) => {
-                link.kind = infos.iter().find_map(|info| match info {
-                    LinkInfo::Kind(kind) => Some(kind.to_string()),
-                    _ => None,
-                });
-            }
-            LinkAttribute::PropList(properties) => {
-                link.alt_names.extend(properties.iter().filter_map(|property| match property {
-                    Prop::AltIfName(name) => Some(name.clone()),
-                    _ => None,
-                }));
-            }
-            _ => {}
-        }
-    }
-    link
 }
 
 #[cfg(test)]
@@ -351,7 +312,7 @@ mod tests {
     fn round_trip(route: &Route) -> Route {
         let (message, flags) = request(&Request::add(route, Mode::Exclusive));
         assert_eq!(flags, NLM_F_CREATE | NLM_F_EXCL);
-        echoes(vec![message]).unwrap().remove(0).route
+        echoes(vec![Message::Route(message)]).unwrap().remove(0).route
     }
 
     #[test]

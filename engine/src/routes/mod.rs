@@ -1,7 +1,9 @@
 //! The routes capability on a real kernel: one namespace, one strict netlink connection, and on it the planner
 //! of `catena-routes`.
 
+mod attribute;
 mod connection;
+mod envelope;
 pub mod error;
 pub mod journal;
 pub mod kernel;
