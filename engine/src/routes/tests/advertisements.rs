@@ -30,7 +30,7 @@ impl Router {
         );
         let address = |netns: &Netns, link: &str| -> Ipv6Addr {
             let script =
-                format!("ip -6 -o addr show dev {link} scope link | sed 's/.*inet6 //; s,/.*,,' | head -n 1");
+                format!("ip -6 -o addr show dev {link} scope link -tentative | sed 's/.*inet6 //; s,/.*,,' | head -n 1");
             for _ in 0..100 {
                 if let Ok(address) = sh(netns, &script).trim().parse() {
                     return address;

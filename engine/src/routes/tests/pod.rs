@@ -52,6 +52,15 @@ const ADDRESSES: &str = "
         ip addr add 10.$i.0.2/24 dev $n; ip -6 addr add fd0$i::2/64 dev $n nodad
     done";
 
+/// The kernel adds link-local routes a little after a link is up.
+const SETTLED: &str = "
+    old=none
+    for i in $(seq 50); do
+        now=$(ip -6 route show table all)
+        [ \"$now\" = \"$old\" ] && break
+        old=$now; sleep 0.05
+    done";
+
 impl Pod {
     pub(super) fn new() -> Pod {
         Pod::with(&format!("{LINKS}{ADDRESSES}"))
@@ -59,7 +68,7 @@ impl Pod {
 
     pub(super) fn with(script: &str) -> Pod {
         let netns = new_netns();
-        sh(&netns, script);
+        sh(&netns, &format!("{script}\n{SETTLED}"));
         let mut kernel = Kernel::open(&netns).unwrap();
         let mut index = |name: &str| kernel.find_link(name).unwrap().map_or(0, |link| link.index);
         let (eth0, net1) = (index("eth0"), index("net1"));
