@@ -29,8 +29,9 @@ impl Router {
             "echo 0 > /proc/sys/net/ipv6/conf/peer0/accept_dad; ip link set lo up; ip link set peer0 up",
         );
         let address = |netns: &Netns, link: &str| -> Ipv6Addr {
-            let script =
-                format!("ip -6 -o addr show dev {link} scope link -tentative | sed 's/.*inet6 //; s,/.*,,' | head -n 1");
+            let script = format!(
+                "ip -6 -o addr show dev {link} scope link -tentative | sed 's/.*inet6 //; s,/.*,,' | head -n 1"
+            );
             for _ in 0..100 {
                 if let Ok(address) = sh(netns, &script).trim().parse() {
                     return address;

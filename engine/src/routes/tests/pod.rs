@@ -5,7 +5,7 @@ use std::process::Command;
 
 use catena_routes::{Change, Family, Hop, Mode, Prefix, Request, Route, RouteSpec, Scope, Wire};
 
-use crate::routes::kernel::{Kernel, NetlinkWire};
+use crate::routes::kernel::Kernel;
 use crate::routes::netns::Netns;
 
 /// eth0 (10.0.0.2/24, fd00::2/64) and net1 (10.1.0.2/24, fd01::2/64), with their peers in the same namespace.
@@ -79,8 +79,8 @@ impl Pod {
         sh(&self.netns, script)
     }
 
-    pub(super) fn wire(&mut self) -> &mut NetlinkWire {
-        &mut self.kernel.wire
+    pub(super) fn wire(&mut self) -> &mut Kernel {
+        &mut self.kernel
     }
 
     pub(super) fn both(&self) -> Scope {
