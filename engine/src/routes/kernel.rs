@@ -13,37 +13,40 @@ use super::link::Link;
 use super::message;
 use super::netns::Netns;
 
-/// One namespace's routing tables over one strict connection, which is made when it is first needed.
+/// One namespace's routing tables over one strict connection, which is made when it is first needed. As a
+/// [`Wire`] it is a [`Table`] like the simulated one.
 #[derive(Debug)]
 pub struct Kernel {
-    pub(super) wire: NetlinkWire,
+    netns: Netns,
+    name: String,
+    connection: Option<Connection>,
 }
 
 impl Kernel {
     /// A kernel for an open namespace; nothing is sent yet.
     pub fn open(netns: &Netns) -> Result<Kernel, RouteError> {
         let name = netns.path().display().to_string();
-        Ok(Kernel { wire: NetlinkWire { netns: netns.clone(), name, connection: None } })
+        Ok(Kernel { netns: netns.clone(), name, connection: None })
     }
 
     /// The namespace.
     pub fn netns(&self) -> &Netns {
-        &self.wire.netns
+        &self.netns
     }
 
     /// All links, in the kernel's order.
     pub fn links(&mut self) -> Result<Vec<Link>, RouteError> {
-        Table::links(&mut self.wire)
+        Table::links(self)
     }
 
     /// The link of that name, alternative name or hardware address.
     pub fn find_link(&mut self, text: &str) -> Result<Option<Link>, RouteError> {
-        Table::find_link(&mut self.wire, text)
+        Table::find_link(self, text)
     }
 
     /// One whole table in the kernel's order.
     pub fn routes(&mut self, family: Family, table: u32) -> Result<Vec<Route>, RouteError> {
-        Table::routes(&mut self.wire, family, table)
+        Table::routes(self, family, table)
     }
 
     /// See [`Table::apply`].
@@ -53,7 +56,7 @@ impl Kernel {
         changes: &[Change],
         journal: &mut Journal,
     ) -> Result<Applied, ApplyFailure> {
-        Table::apply(&mut self.wire, scope, changes, journal)
+        Table::apply(self, scope, changes, journal)
     }
 
     /// See [`Table::replace`].
@@ -68,24 +71,14 @@ impl Kernel {
         keep_kernel: bool,
         journal: &mut Journal,
     ) -> Result<Applied, ApplyFailure> {
-        Table::replace(&mut self.wire, scope, link, family, table, wanted, keep_kernel, journal)
+        Table::replace(self, scope, link, family, table, wanted, keep_kernel, journal)
     }
 
     /// See [`Table::undo`].
     pub fn undo(&mut self, journal: &mut Journal, to: Mark) -> Undo {
-        Table::undo(&mut self.wire, journal, to)
+        Table::undo(self, journal, to)
     }
-}
 
-/// Single requests to a namespace's kernel.
-#[derive(Debug)]
-pub struct NetlinkWire {
-    netns: Netns,
-    name: String,
-    connection: Option<Connection>,
-}
-
-impl NetlinkWire {
     /// The connection; one that was lost is made anew, since undoing needs it.
     fn connected<T>(
         &mut self,
@@ -109,7 +102,7 @@ impl NetlinkWire {
     }
 }
 
-impl Wire for NetlinkWire {
+impl Wire for Kernel {
     fn namespace(&self) -> &str {
         &self.name
     }

@@ -3,6 +3,8 @@
 
 mod advertisements;
 mod connection;
+mod cost;
+mod gap;
 mod layout;
 mod namespace;
 mod pod;

@@ -10,7 +10,7 @@ use catena_routes::{
 };
 
 use super::pod::*;
-use crate::routes::kernel::NetlinkWire;
+use crate::routes::kernel::Kernel;
 
 /// xorshift64*: small, seeded, and the same on every machine.
 struct Random(u64);
@@ -127,7 +127,7 @@ fn random_route(random: &mut Random, family: Family, links: [u32; 2]) -> Route {
 
 /// A wire to the kernel that refuses one request.
 struct Faulty<'a> {
-    wire: &'a mut NetlinkWire,
+    wire: &'a mut Kernel,
     sent: usize,
     /// At which request (from 1), and whether it is carried out all the same and only its answer is lost.
     fault: Option<(usize, bool)>,

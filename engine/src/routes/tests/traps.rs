@@ -6,7 +6,7 @@ use catena_routes::{
 };
 
 use super::pod::*;
-use crate::routes::kernel::NetlinkWire;
+use crate::routes::kernel::Kernel;
 
 fn kinds(errors: &[RouteError]) -> Vec<ErrorKind> {
     errors.iter().map(|error| error.kind).collect()
@@ -17,12 +17,12 @@ fn default_route(family: Family, hops: Vec<Hop>) -> Route {
 }
 
 /// Does something to the table just before a request, as somebody else might.
-struct Between<'a, F: FnMut(&mut NetlinkWire)> {
-    wire: &'a mut NetlinkWire,
+struct Between<'a, F: FnMut(&mut Kernel)> {
+    wire: &'a mut Kernel,
     meddle: F,
 }
 
-impl<F: FnMut(&mut NetlinkWire)> Wire for Between<'_, F> {
+impl<F: FnMut(&mut Kernel)> Wire for Between<'_, F> {
     fn namespace(&self) -> &str {
         self.wire.namespace()
     }
@@ -69,7 +69,7 @@ fn metric_0_is_a_wildcard() {
     pod.force(&meant, Mode::Exclusive);
     let mut gone = false;
     let first = meant.clone();
-    let meddle = move |wire: &mut NetlinkWire| {
+    let meddle = move |wire: &mut Kernel| {
         if !std::mem::replace(&mut gone, true) {
             wire.send(&Request::delete(&first)).unwrap();
         }
@@ -524,7 +524,7 @@ fn a_link_that_has_gone() {
     let scope = pod.both();
     let change = Change::Add(default_via("10.1.0.1", pod.net1));
     let netns = pod.netns.clone();
-    let meddle = move |_: &mut NetlinkWire| drop(sh(&netns, "ip link del net1 2>/dev/null || :"));
+    let meddle = move |_: &mut Kernel| drop(sh(&netns, "ip link del net1 2>/dev/null || :"));
     let mut wire = Between { wire: pod.wire(), meddle };
     let failure = wire.apply(&scope, &[change], &mut Journal::new()).unwrap_err();
     assert!(
@@ -542,7 +542,7 @@ fn a_concurrent_route_is_neither_touched_nor_a_success() {
     let ours = default_via("10.1.0.1", pod.net1);
     let route = theirs.clone();
     let mut there = false;
-    let meddle = move |wire: &mut NetlinkWire| {
+    let meddle = move |wire: &mut Kernel| {
         if !std::mem::replace(&mut there, true) {
             wire.send(&Request::add(&route, Mode::Exclusive)).unwrap();
         }
@@ -558,7 +558,7 @@ fn a_concurrent_route_is_neither_touched_nor_a_success() {
 #[ignore = "runs without CAP_NET_ADMIN, started by without_the_right_nothing_changes"]
 fn inside_without_the_right() {
     let netns = crate::routes::netns::Netns::current().unwrap();
-    let mut kernel = crate::routes::kernel::Kernel::open(&netns).unwrap();
+    let mut kernel = Kernel::open(&netns).unwrap();
     let eth0 = kernel.find_link("eth0").unwrap().unwrap().index;
     let scope = Scope { links: vec![eth0], tables: vec![254] };
     let default = kernel.routes(Family::V4, 254).unwrap().remove(0);
