@@ -119,9 +119,8 @@ fn carry_out(
         }
     }
     if errors.is_empty() && !plans.is_empty() {
-        let wanted = as_wanted(snapshot, &target.slots);
         let mut run = Run::new(wire, context, scope, journal, Policy::Apply);
-        run.execute(&plans, &wanted);
+        run.execute(&plans, &|| as_wanted(snapshot, &target.slots));
         errors = run.errors;
         if errors.is_empty() {
             errors = differences(wire, context, &target.slots, |change| &change.after);
@@ -135,20 +134,19 @@ fn carry_out(
         }
         return Ok(Applied { added, deleted, notes });
     }
-    let changed = journal.mark() > mark;
-    let mut undo = if changed { undo(wire, journal, mark) } else { Undo::default() };
+    if journal.mark() == mark {
+        return Err(untouched(errors));
+    }
+    let mut undo = undo(wire, journal, mark);
     // What the journal does not know of shows here.
-    let residual = differences(wire, context, &target.slots, |change| &change.before);
-    if !residual.is_empty() {
+    for error in differences(wire, context, &target.slots, |change| &change.before) {
         undo.exact = false;
-        for error in residual {
-            let text = error.reason.clone().unwrap_or_default();
-            if !undo.leftover.contains(&text) {
-                undo.leftover.push(text);
-            }
+        let text = error.reason.clone().unwrap_or_else(|| error.to_string());
+        if !undo.leftover.contains(&text) {
+            undo.leftover.push(text);
         }
     }
-    Err(ApplyFailure { errors, undo, changed })
+    Err(ApplyFailure { errors, undo, changed: true })
 }
 
 /// All routes as they shall be.
@@ -414,11 +412,10 @@ fn restore_routes(
     let slots = possible;
     let (plans, ambiguous) = plan_all(&context, &snapshot, &slots, &own);
     undo.errors.extend(ambiguous.into_iter().map(in_undo));
-    let wanted = as_wanted(&snapshot, &slots);
     let scope = Scope { links: ours.iter().copied().collect(), tables: Vec::new() };
     let mut scratch = Journal::new();
     let mut run = Run::new(wire, &context, &scope, &mut scratch, Policy::Undo);
-    run.execute(&plans, &wanted);
+    run.execute(&plans, &|| as_wanted(&snapshot, &slots));
     undo.errors.extend(run.errors.into_iter().map(in_undo));
     let left = differences(wire, &context, &slots, |change| &change.after);
     let left = left.into_iter().map(|error| error.reason.clone().unwrap_or_else(|| error.to_string()));

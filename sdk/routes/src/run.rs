@@ -55,7 +55,7 @@ impl<'a, W: Wire> Run<'a, W> {
     }
 
     /// `wanted`: the routes as they shall be, which say whether a refused gateway has a point.
-    pub(crate) fn execute(&mut self, plans: &[SlotPlan], wanted: &[Route]) {
+    pub(crate) fn execute(&mut self, plans: &[SlotPlan], wanted: &dyn Fn() -> Vec<Route>) {
         let failed = self.additions(plans, wanted);
         if self.stopped || (self.policy == Policy::Apply && !failed.is_empty()) {
             return;
@@ -65,7 +65,7 @@ impl<'a, W: Wire> Run<'a, W> {
 
     /// Additions before deletions leaves no gap. Those without gateway come first, since they make gateways
     /// reachable; what is still refused is tried again as long as something else succeeds.
-    fn additions(&mut self, plans: &[SlotPlan], wanted: &[Route]) -> BTreeSet<Slot> {
+    fn additions(&mut self, plans: &[SlotPlan], wanted: &dyn Fn() -> Vec<Route>) -> BTreeSet<Slot> {
         // A slot whose way begins with a deletion keeps its own order, in the second half.
         let mut open: Vec<(Slot, &[Step])> = plans
             .iter()
@@ -89,8 +89,8 @@ impl<'a, W: Wire> Run<'a, W> {
                     }
                     let mut outcome = self.send(step);
                     if let Outcome::Unreachable(failure) = outcome {
-                        let point = self.policy == Policy::Undo || has_point(step, wanted);
-                        outcome = if scaffold && point {
+                        let has_point = || self.policy == Policy::Undo || has_point(step, &wanted());
+                        outcome = if scaffold && has_point() {
                             self.with_scaffold(step)
                         } else {
                             Outcome::Unreachable(failure)
