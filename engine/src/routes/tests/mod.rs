@@ -2,6 +2,7 @@
 //! namespace with all rights, `unshare -Urn`), and fail where that is not given.
 
 mod advertisements;
+mod concurrent;
 mod connection;
 mod cost;
 mod gap;
