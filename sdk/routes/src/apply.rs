@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::collections::btree_map::Entry::Vacant;
 
 use crate::context::{Context, plain};
-use crate::plan::{SlotPlan, plan};
+use crate::plan::{Direction, SlotPlan, plan};
 use crate::resolve::{self, Snapshot, Target};
-use crate::revert::revert;
-use crate::run::{Policy, Run, by_slot, help_routes};
+use crate::run::{Policy, Run, by_slot};
 use crate::slot::{Slot, SlotChange};
+use crate::undo::undo;
 use crate::wire::{Failure, Wire};
 use crate::{
-    Applied, ApplyFailure, Change, Entry, Errno, ErrorKind, Family, Journal, LinkRef, Mark, Route,
-    RouteError, RouteSpec, Scope, Sysctl, Undo,
+    Applied, ApplyFailure, Change, Entry, Errno, ErrorKind, Family, Journal, LinkRef, Route, RouteError,
+    RouteSpec, Scope, Sysctl, Undo,
 };
 
 /// RT_TABLE_MAIN. Gateways of other tables' routes are looked up in it as well.
@@ -79,7 +79,10 @@ fn untouched(errors: Vec<RouteError>) -> ApplyFailure {
 }
 
 /// The links and whole tables; all that cannot be read is reported.
-fn look(wire: &mut impl Wire, tables: &[(Family, u32)]) -> Result<(Context, Snapshot), Vec<RouteError>> {
+pub(crate) fn look(
+    wire: &mut impl Wire,
+    tables: &[(Family, u32)],
+) -> Result<(Context, Snapshot), Vec<RouteError>> {
     let mut errors = Vec::new();
     let context = links(wire).map_err(|error| errors.push(error)).ok();
     let mut snapshot = Snapshot::new();
@@ -105,7 +108,8 @@ fn carry_out(
     target: Target,
     journal: &mut Journal,
 ) -> Result<Applied, ApplyFailure> {
-    let (plans, ambiguous) = plan_all(context, snapshot, &target.slots, &|route| scope.covers(route));
+    let (plans, ambiguous) =
+        plan_all(context, snapshot, &target.slots, &|route| scope.covers(route), Direction::Forth);
     if !ambiguous.is_empty() {
         return Err(untouched(ambiguous));
     }
@@ -150,7 +154,7 @@ fn carry_out(
 }
 
 /// All routes as they shall be.
-fn as_wanted(snapshot: &Snapshot, slots: &[SlotChange]) -> Vec<Route> {
+pub(crate) fn as_wanted(snapshot: &Snapshot, slots: &[SlotChange]) -> Vec<Route> {
     let changing: BTreeSet<Slot> = slots.iter().map(|change| change.slot).collect();
     let families: BTreeSet<Family> = slots.iter().map(|change| change.slot.dst.family()).collect();
     let staying = snapshot.iter().filter(|((family, _), _)| families.contains(family));
@@ -162,15 +166,16 @@ fn as_wanted(snapshot: &Snapshot, slots: &[SlotChange]) -> Vec<Route> {
         .collect()
 }
 
-fn plan_all(
+pub(crate) fn plan_all(
     context: &Context,
     snapshot: &Snapshot,
     slots: &[SlotChange],
     own: &dyn Fn(&Route) -> bool,
+    direction: Direction,
 ) -> (Vec<SlotPlan>, Vec<RouteError>) {
     let (mut plans, mut errors) = (Vec::new(), Vec::new());
     for change in slots {
-        match plan(change.clone(), &near(snapshot, change), own) {
+        match plan(change.clone(), &near(snapshot, change), own, direction) {
             Ok(plan) => plans.push(plan),
             Err(ambiguous) => {
                 let change = &ambiguous.change;
@@ -182,7 +187,7 @@ fn plan_all(
                 };
                 errors.push(context.error(ErrorKind::Conflict, "replace", &route).reason(format!(
                     "several routes share its destination, table, tos and metric, and the kernel would mistake \
-                     one for another on the way from [{before}] to [{after}]; nothing was sent"
+                     one for another on the way from [{before}] to [{after}], or back; nothing was sent"
                 )));
             }
         }
@@ -191,25 +196,18 @@ fn plan_all(
 }
 
 /// All routes of the slot's destination and table.
-fn near(snapshot: &Snapshot, change: &SlotChange) -> Vec<Route> {
+pub(crate) fn near(snapshot: &Snapshot, change: &SlotChange) -> Vec<Route> {
     let slot = change.slot;
     let table = snapshot.get(&(slot.dst.family(), slot.table)).map_or(&[][..], Vec::as_slice);
     table.iter().filter(|route| route.dst == slot.dst).cloned().collect()
 }
 
-/// The same routes, in an order that the kernel allows.
-fn whatever_the_order(change: &SlotChange) -> SlotChange {
-    let kept = change.before.iter().filter(|route| change.after.contains(route));
-    let new = change.after.iter().filter(|route| !change.before.contains(route));
-    SlotChange { after: kept.chain(new).cloned().collect(), ..change.clone() }
-}
-
-fn texts(context: &Context, routes: &[Route]) -> String {
+pub(crate) fn texts(context: &Context, routes: &[Route]) -> String {
     routes.iter().map(|route| context.text(route)).collect::<Vec<_>>().join(", ")
 }
 
 /// Reads the slots' tables back and says where they are not as they shall be.
-fn differences<'a>(
+pub(crate) fn differences<'a>(
     wire: &mut impl Wire,
     context: &Context,
     slots: &'a [SlotChange],
@@ -310,149 +308,4 @@ fn quieten(
         }
         Err(failure) => Err(failed(&failure)),
     }
-}
-
-pub(crate) fn undo(wire: &mut impl Wire, journal: &mut Journal, to: Mark) -> Undo {
-    let mut undo = Undo::default();
-    let entries = journal.since(to).to_vec();
-    if entries.is_empty() {
-        return undo;
-    }
-    let tables: Vec<(Family, u32)> = entries
-        .iter()
-        .filter_map(|entry| match entry {
-            Entry::Route(change) => Some((change.family, change.table)),
-            Entry::Sysctl(_) => None,
-        })
-        .collect();
-    // What the first time leaves, such as after a lost connection, a second one may mend.
-    let mut left = Vec::new();
-    for _ in 0..2 {
-        left = restore_routes(wire, &tables, &entries, &mut undo);
-        if left.is_empty() {
-            break;
-        }
-    }
-    undo.leftover.extend(left);
-    let sysctls: Vec<&Sysctl> = entries
-        .iter()
-        .rev()
-        .filter_map(|entry| match entry {
-            Entry::Sysctl(sysctl) => Some(sysctl),
-            Entry::Route(_) => None,
-        })
-        .collect();
-    if !sysctls.is_empty() {
-        match links(wire) {
-            Ok(context) => {
-                sysctls.iter().for_each(|sysctl| restore_sysctl(wire, &context, sysctl, &mut undo))
-            }
-            Err(error) => {
-                undo.errors.push(in_undo(error));
-                undo.leftover.extend(sysctls.iter().map(|sysctl| sysctl.left()));
-            }
-        }
-    }
-    undo.exact = undo.leftover.is_empty();
-    if undo.exact {
-        journal.take_from(to);
-    }
-    undo
-}
-
-/// Takes the entries back as far as possible; says what is left.
-fn restore_routes(
-    wire: &mut impl Wire,
-    tables: &[(Family, u32)],
-    entries: &[Entry],
-    undo: &mut Undo,
-) -> Vec<String> {
-    let all_left = || {
-        let mut journal = Journal::new();
-        entries.iter().for_each(|entry| journal.push(entry.clone()));
-        journal.describe()
-    };
-    let (context, snapshot) = match look(wire, tables) {
-        Ok(seen) => seen,
-        Err(errors) => {
-            undo.errors.extend(errors.into_iter().map(in_undo));
-            return all_left();
-        }
-    };
-    let (slots, notes) = revert(entries, &snapshot, &context);
-    let ours: BTreeSet<u32> = entries
-        .iter()
-        .filter_map(|entry| match entry {
-            Entry::Route(change) => Some(change.links.iter().map(|link| link.index)),
-            Entry::Sysctl(_) => None,
-        })
-        .flatten()
-        .collect();
-    for note in notes {
-        if !undo.notes.contains(&note) {
-            undo.notes.push(note);
-        }
-    }
-    let own = |route: &Route| !route.hops.is_empty() && route.hops.iter().all(|hop| ours.contains(&hop.link));
-    let mut possible = Vec::new();
-    for change in slots {
-        match plan(change.clone(), &near(&snapshot, &change), &own) {
-            Ok(_) => possible.push(change),
-            // In the wrong place is better than missing. The order that is left is said.
-            Err(_) => {
-                let other = whatever_the_order(&change);
-                if !other.is(&other.after, &change.after) {
-                    let (is, was) = (texts(&context, &other.after), texts(&context, &change.after));
-                    undo.leftover.push(format!("the order of routes in one place is {is}; it was {was}"));
-                }
-                possible.push(other);
-            }
-        }
-    }
-    let slots = possible;
-    let (plans, ambiguous) = plan_all(&context, &snapshot, &slots, &own);
-    undo.errors.extend(ambiguous.into_iter().map(in_undo));
-    let scope = Scope { links: ours.iter().copied().collect(), tables: Vec::new() };
-    let mut scratch = Journal::new();
-    let mut run = Run::new(wire, &context, &scope, &mut scratch, Policy::Undo);
-    run.execute(&plans, &|| as_wanted(&snapshot, &slots));
-    undo.errors.extend(run.errors.into_iter().map(in_undo));
-    let left = differences(wire, &context, &slots, |change| &change.after);
-    let left = left.into_iter().map(|error| error.reason.clone().unwrap_or_else(|| error.to_string()));
-    left.chain(help_routes(&scratch)).collect()
-}
-
-fn restore_sysctl(wire: &mut impl Wire, context: &Context, sysctl: &Sysctl, undo: &mut Undo) {
-    let Some(link) = context.link(sysctl.link.index) else {
-        undo.notes.push(format!("the link {} has gone, and its settings with it", sysctl.link));
-        return;
-    };
-    let name = format!("net.ipv6.conf.{}.{}", link.name, sysctl.key);
-    let now = wire.sysctl(&link.name, &sysctl.key);
-    let failure = match now {
-        Ok(Some(now)) if now.trim() == sysctl.before => return,
-        Ok(Some(now)) if now.trim() != sysctl.after => {
-            let now = now.trim();
-            undo.notes.push(format!("{name} is {now} by now, so somebody else has set it, and it stays"));
-            return;
-        }
-        Ok(None) => return undo.notes.push(format!("{name} has gone")),
-        Ok(Some(_)) => match wire.set_sysctl(&link.name, &sysctl.key, &sysctl.before) {
-            Ok(()) => return,
-            Err(failure) => failure,
-        },
-        Err(failure) => failure,
-    };
-    let error = context.link_error(ErrorKind::Other, "sysctl", link.index);
-    undo.errors.push(in_undo(error.reason(failure.to_string())));
-    undo.leftover.push(sysctl.left());
-}
-
-fn in_undo(mut error: RouteError) -> RouteError {
-    let reason = match error.reason.take() {
-        Some(reason) => format!("{}: {reason}", error.operation),
-        None => error.operation.to_owned(),
-    };
-    error.operation = "undo";
-    error.reason(reason)
 }

@@ -43,6 +43,14 @@ impl Fib {
         }
     }
 
+    /// All routes, those that a dump hides too. IPv6: leg by leg.
+    pub(crate) fn held(&self, family: Family) -> &[Route] {
+        match family {
+            Family::V4 => &self.v4,
+            Family::V6 => &self.v6,
+        }
+    }
+
     pub(crate) fn send(&mut self, request: &Request) -> Result<Vec<Echo>, Failure> {
         match (request.family, request.action) {
             (Family::V4, Action::Add(mode)) => self.add_v4(request, mode),
@@ -80,6 +88,10 @@ fn seen<'a>(legs: impl Iterator<Item = &'a Route>) -> Vec<Route> {
             && legs.iter().skip(i + 1).take_while(|r| r.slot() == leg.slot()).any(|r| sibling(&r))
     };
     group(legs.iter().enumerate().filter(|(i, leg)| !hidden(*i, leg)).map(|(_, leg)| *leg))
+}
+
+pub(crate) fn legs_of(routes: &[Route]) -> Vec<Route> {
+    routes.iter().flat_map(Route::legs).collect()
 }
 
 /// Legs in the kernel's order, merged.

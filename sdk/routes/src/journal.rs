@@ -97,16 +97,24 @@ impl Journal {
 impl Entry {
     fn describe(&self) -> String {
         match self {
-            Entry::Route(change) => {
-                let names = change.names();
-                let texts = |sign: char, routes: &[Route]| -> Vec<String> {
-                    routes.iter().map(|route| format!("{sign} {}", route.text(&names))).collect()
-                };
-                [texts('-', &change.removed), texts('+', &change.added)].concat().join(", ")
-            }
+            Entry::Route(change) => change.describe(),
             Entry::Sysctl(s) => {
                 format!("net.ipv6.conf.{}.{}: {} -> {}", s.link.name, s.key, s.before, s.after)
             }
+        }
+    }
+
+    pub(crate) fn route(&self) -> Option<&RouteChange> {
+        match self {
+            Entry::Route(change) => Some(change),
+            Entry::Sysctl(_) => None,
+        }
+    }
+
+    pub(crate) fn sysctl(&self) -> Option<&Sysctl> {
+        match self {
+            Entry::Route(_) => None,
+            Entry::Sysctl(sysctl) => Some(sysctl),
         }
     }
 }
@@ -119,6 +127,14 @@ impl Sysctl {
 }
 
 impl RouteChange {
+    pub(crate) fn describe(&self) -> String {
+        let names = self.names();
+        let texts = |sign: char, routes: &[Route]| -> Vec<String> {
+            routes.iter().map(|route| format!("{sign} {}", route.text(&names))).collect()
+        };
+        [texts('-', &self.removed), texts('+', &self.added)].concat().join(", ")
+    }
+
     pub(crate) fn names(&self) -> impl Fn(u32) -> String {
         |index| {
             self.links

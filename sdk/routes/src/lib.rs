@@ -28,6 +28,7 @@ mod simulate;
 mod slot;
 mod spec;
 mod table;
+mod undo;
 mod wire;
 
 pub use errno::Errno;

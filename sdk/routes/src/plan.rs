@@ -39,6 +39,13 @@ impl Step {
     }
 }
 
+/// Whether it must be possible to undo the steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Forth,
+    Back,
+}
+
 /// The steps for one slot, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SlotPlan {
@@ -53,26 +60,31 @@ pub(crate) struct Ambiguous {
 }
 
 /// The steps that make `change.before` into `change.after`. `near`: all routes of the same destination and table.
-/// Steps from which there is a way back at any moment are preferred. `own` routes may be moved to keep the order.
+/// Steps from which there is a way back at any moment are preferred; second come those that may leave another
+/// order. `own` routes may be moved to keep the order.
 pub(crate) fn plan(
     change: SlotChange,
     near: &[Route],
     own: &dyn Fn(&Route) -> bool,
+    direction: Direction,
 ) -> Result<SlotPlan, Box<Ambiguous>> {
     let named = |routes: &[Route]| -> Vec<Route> { routes.iter().map(Route::as_named).collect() };
     let (change, near) = (
         SlotChange { slot: change.slot, before: named(&change.before), after: named(&change.after) },
         named(near),
     );
-    let mut unsafe_way = None;
+    let mut second = None;
     for steps in ways(&change, own) {
         let Some(states) = states(&steps, &change, &near) else { continue };
-        if states.iter().all(|state| has_way_back(state, &change, own)) {
+        let back = |exactly: bool| states.iter().all(|state| has_way_back(state, &change, own, exactly));
+        if back(true) {
             return Ok(SlotPlan { change, steps });
         }
-        unsafe_way.get_or_insert(steps);
+        if second.is_none() && (direction == Direction::Back || back(false)) {
+            second = Some(steps);
+        }
     }
-    match unsafe_way {
+    match second {
         Some(steps) => Ok(SlotPlan { change, steps }),
         None => Err(Box::new(Ambiguous { change })),
     }
@@ -112,8 +124,9 @@ fn states(steps: &[Step], change: &SlotChange, near: &[Route]) -> Option<Vec<Fib
     (as_wanted && others(&fib) == before).then_some(states)
 }
 
-fn has_way_back(state: &Fib, change: &SlotChange, own: &dyn Fn(&Route) -> bool) -> bool {
+fn has_way_back(state: &Fib, change: &SlotChange, own: &dyn Fn(&Route) -> bool, exactly: bool) -> bool {
     let back = SlotChange { slot: change.slot, before: in_slot(state, change), after: change.before.clone() };
+    let back = if exactly { back } else { back.in_any_order() };
     let near = state.all(change.slot.dst.family());
     ways(&back, own).iter().any(|steps| states(steps, &back, &near).is_some())
 }

@@ -10,7 +10,7 @@ use crate::{Entry, Family, Hop, Route, RouteChange};
 
 /// The slots that differ, and what there is to say about what cannot come back.
 pub(crate) fn revert(entries: &[Entry], now: &Snapshot, context: &Context) -> (Vec<SlotChange>, Vec<String>) {
-    let changes: Vec<&RouteChange> = entries.iter().filter_map(route_change).collect();
+    let changes: Vec<&RouteChange> = entries.iter().filter_map(Entry::route).collect();
     let mut slots: BTreeMap<Slot, Vec<Route>> = BTreeMap::new();
     for ((family, table), routes) in now {
         let touched: BTreeSet<Slot> = changes
@@ -35,13 +35,6 @@ pub(crate) fn revert(entries: &[Entry], now: &Snapshot, context: &Context) -> (V
         (!change.is(&change.before, &change.after)).then_some(change)
     });
     (changes.collect(), notes.into_iter().collect())
-}
-
-fn route_change(entry: &Entry) -> Option<&RouteChange> {
-    match entry {
-        Entry::Route(change) => Some(change),
-        Entry::Sysctl(_) => None,
-    }
 }
 
 fn take_back(

@@ -169,6 +169,11 @@ impl Route {
         }
     }
 
+    /// What names the hops of a route.
+    pub(crate) fn hop_names(&self) -> Vec<(Option<IpAddr>, u32)> {
+        self.hops.iter().map(Hop::name).collect()
+    }
+
     /// The spec that names exactly this route.
     pub fn to_spec(&self) -> RouteSpec {
         RouteSpec {

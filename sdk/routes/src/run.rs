@@ -435,12 +435,10 @@ fn is_leg(echo: &Route, leg: &Route, loosely: bool) -> bool {
     }
 }
 
-/// Help routes that could not be taken away, one line each.
-pub(crate) fn help_routes(journal: &Journal) -> impl Iterator<Item = String> {
-    let of_us = |entry: &&Entry| matches!(entry, Entry::Route(change) if change.added.iter().any(|r| r.protocol == POLE_PROTOCOL));
-    let mut left = Journal::new();
-    journal.entries().iter().filter(of_us).for_each(|entry| left.push(entry.clone()));
-    left.describe().into_iter().map(|line| format!("not wanted: {line}"))
+/// Help routes that could not be taken away.
+pub(crate) fn help_routes(journal: &Journal) -> impl Iterator<Item = &Route> {
+    let added = journal.entries().iter().filter_map(Entry::route).flat_map(|change| &change.added);
+    added.filter(|route| route.protocol == POLE_PROTOCOL)
 }
 
 /// Slots of a table, in the kernel's order within each.

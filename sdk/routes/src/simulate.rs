@@ -81,7 +81,7 @@ impl SimulatedTable {
         if route.hops.is_empty() {
             return Err(Failure::kernel(Errno::ENODEV));
         }
-        let routes = self.fib.all(route.family);
+        let routes = self.fib.held(route.family);
         for hop in &route.hops {
             let Some(link) = self.link(hop.link) else {
                 return match (route.family, hop.gateway) {

@@ -23,6 +23,13 @@ pub(crate) struct SlotChange {
 }
 
 impl SlotChange {
+    /// The same routes, those that stay in the order they have and the others behind them.
+    pub(crate) fn in_any_order(&self) -> SlotChange {
+        let kept = self.before.iter().filter(|route| self.after.contains(route));
+        let new = self.after.iter().filter(|route| !self.before.contains(route));
+        SlotChange { after: kept.chain(new).cloned().collect(), ..self.clone() }
+    }
+
     /// Whether `now` is what is wanted. Among IPv4 aliases the order counts.
     pub(crate) fn is(&self, now: &[Route], wanted: &[Route]) -> bool {
         match self.slot.dst.family() {

@@ -119,6 +119,6 @@ impl<W: Wire> Table for W {
     }
 
     fn undo(&mut self, journal: &mut Journal, to: Mark) -> Undo {
-        crate::apply::undo(self, journal, to)
+        crate::undo::undo(self, journal, to)
     }
 }

@@ -342,14 +342,6 @@ fn a_links_routes_are_replaced_as_wanted_or_not_at_all() {
                 if shape(&after) == shape(&before) {
                     assert!(failure.undo.exact && journal.is_empty(), "{failure:#?} {}", at());
                 } else {
-                    if std::env::var("SHOW").is_ok() {
-                        println!(
-                            "{:#?} {:?} {}",
-                            failure.undo.leftover,
-                            failure.errors.iter().map(|e| e.to_string()).collect::<Vec<_>>(),
-                            at()
-                        );
-                    }
                     assert!(
                         !failure.undo.exact && !failure.undo.leftover.is_empty(),
                         "{failure:#?} {}",

@@ -174,6 +174,10 @@ pub(crate) fn random_route(random: &mut Random, family: Family, links: &[u32]) -
         route.hops.clear();
         route.mtu = None;
     }
+    // A dump hides a route that stands between merged hops of its slot.
+    if family == Family::V6 && route.hops.iter().all(|hop| hop.gateway.is_none()) {
+        route.metric += 7;
+    }
     route.normalised()
 }
 
