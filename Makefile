@@ -31,7 +31,8 @@ lint: ## Check formatting and lints
 
 unit: setup ## Run the unit tests
 	$(CARGO) test --locked -q $(LIGHT)
-	$(CARGO) test --locked -q --profile fast -p catena --lib
+	$(CARGO) test --locked -q --profile fast -p catena --lib --test delegate_exec
+	$(CARGO) test --locked -q --profile fast -p catena --test cni_vectors --test delegate_vectors -- --nocapture
 	$(CARGO) test --locked -q --profile fast -p catenactl
 
 LIGHT := -p catena-cni -p catena-routes -p catena-sdk -p catena-plugin-result-conversion \

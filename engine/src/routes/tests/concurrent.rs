@@ -44,6 +44,8 @@ fn a_concurrent_writer_is_left_alone_and_never_makes_a_false_success() {
     let theirs = Kernel::open(&pod.netns).unwrap();
     let (mut done, mut kinds) = (0usize, BTreeMap::<ErrorKind, usize>::new());
     let (added, complaints) = std::thread::scope(|threads| {
+        // However this ends, the scope waits for the writer.
+        let _stopper = Stopper(&stop);
         let writer = threads.spawn(|| writer(theirs, eth0, &stop));
         for round in 0..rounds {
             let metric = 100 + u32::try_from(round % 4).unwrap();
@@ -63,7 +65,12 @@ fn a_concurrent_writer_is_left_alone_and_never_makes_a_false_success() {
                         done += 1;
                     }
                     Err(failure) => {
-                        assert_eq!(there(&mut pod), before, "round {round}: {failure:#?}");
+                        // As before, unless the other has taken the place meanwhile, and then it is said.
+                        let is_said = failure.undo.leftover.iter().any(|line| line.contains(gateway));
+                        assert!(
+                            there(&mut pod) == before || (!failure.undo.exact && is_said),
+                            "round {round}: {failure:#?}"
+                        );
                         for error in &failure.errors {
                             *kinds.entry(error.kind).or_default() += 1;
                         }

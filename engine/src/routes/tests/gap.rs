@@ -30,7 +30,8 @@ fn watched(pod: &mut Pod, family: Family, mut swap: impl FnMut(&mut Pod)) -> (u6
             };
             netns.run(probe).unwrap()
         });
-        while !ready.load(Ordering::SeqCst) {
+        let _stopper = Stopper(&stop);
+        while !ready.load(Ordering::SeqCst) && !watcher.is_finished() {
             std::thread::yield_now();
         }
         for _ in 0..swaps {

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use catena_routes::{Change, Family, Hop, Mode, Prefix, Request, Route, RouteSpec, Scope, Wire};
 
@@ -14,6 +15,15 @@ pub(super) struct Pod {
     pub(super) kernel: Kernel,
     pub(super) eth0: u32,
     pub(super) net1: u32,
+}
+
+/// Stops a thread that watches this flag when it goes, a failed assertion included: a scope waits for its threads.
+pub(super) struct Stopper<'a>(pub(super) &'a AtomicBool);
+
+impl Drop for Stopper<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 /// A namespace that nobody else has.
