@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 STATIC := -- -C target-feature=+crt-static
 export CATENA_CNI_PLUGINS ?= $(if $(wildcard /usr/lib/cni/ptp),/usr/lib/cni,$(if $(wildcard /opt/cni/bin/ptp),/opt/cni/bin,/usr/lib/cni))
 
-.PHONY: help setup build fast lint unit stages integration test demo clean
+.PHONY: help setup build fast lint unit stages panics integration test demo clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,8 +41,15 @@ LIGHT := -p catena-cni -p catena-routes -p catena-sdk -p catena-plugin-result-co
 stages: setup
 	$(CARGO) run --locked -q -p catena-test-stages -- $(abspath $(TARGET))/test-stages
 
-integration: fast stages ## Run the integration tests: real binary, kernel and CNI plugins (root or user namespaces)
+# A catena that panics on demand, for one test; then the ordinary one takes its place again.
+panics: setup
+	$(CARGO) rustc --locked --profile fast -p catena --bin catena --features inject-panics $(STATIC)
+	cp $(TARGET)/fast/catena $(TARGET)/fast/catena-panics
+	$(MAKE) fast
+
+integration: stages panics ## Run the integration tests: real binary, kernel and CNI plugins (root or user namespaces)
 	CATENA_BIN=$(abspath $(TARGET))/fast/catena CATENACTL_BIN=$(abspath $(TARGET))/fast/catenactl \
+		CATENA_PANICS_BIN=$(abspath $(TARGET))/fast/catena-panics \
 		CATENA_TEST_STAGES=$(abspath $(TARGET))/test-stages $(CARGO) test --locked -q -p catena-tests
 
 test: unit integration ## Run all tests

@@ -19,6 +19,7 @@ use crate::cni::{self, CniError, Command, Conf, Invocation, Level, Reply, Reques
 use crate::node::{NodeConfig, Root};
 use crate::report::log;
 use crate::wasm::Mode;
+use crate::{inject, panic};
 
 /// Does what the environment asks for. Whatever happens, a panic included, stdout gets one JSON document
 /// where the CNI specification wants one, and nothing else.
@@ -84,7 +85,11 @@ fn carry_out(version: &mut Option<SpecVersion>) -> Result<Answer, CniError> {
 
     let outcome = dispatch(&mut session, &stdin, conf);
     let outcome = if is_del { outcome.map_err(CniError::for_del) } else { outcome };
-    write_log(&session, &outcome, start);
+    // What was done stands, even where telling of it fails.
+    let logged = catch_unwind(AssertUnwindSafe(|| write_log(&session, &outcome, start)));
+    if let Err(payload) = logged {
+        eprintln!("catena: the log line could not be written: {}", panic::text(&*payload));
+    }
     outcome
 }
 
@@ -160,6 +165,7 @@ fn describe(session: &mut Session<'_>, command: Command, conf: Option<&Conf>) {
 
 /// One line for the invocation. At level `panic` only internal errors are written.
 fn write_log(session: &Session<'_>, outcome: &Result<Answer, CniError>, start: Instant) {
+    inject::point("report/log");
     let record = || session.record.to_value(start.elapsed()).to_string();
     match outcome {
         Ok(_) => tracing::info!(record = record(), outcome = "ok"),

@@ -2,13 +2,15 @@
 //!
 //! The modules are rooms; the way of an ADD is their order, and each knows only those after it:
 //! [`call`], [`cni`], [`attach`], [`pipeline`], [`wasm`], [`routes`], [`delegate`], [`report`]; all of them
-//! may ask [`node`] what the node's owner says.
+//! may ask [`node`] what the node's owner says. [`inject`] is for tests.
 
 pub mod attach;
 pub mod call;
 pub mod cni;
 pub mod delegate;
+pub mod inject;
 pub mod node;
+pub mod panic;
 pub mod pipeline;
 pub mod report;
 pub mod routes;

@@ -7,6 +7,11 @@ pub fn catena() -> PathBuf {
     named("CATENA_BIN")
 }
 
+/// `catena` with points that panic on demand, from `CATENA_PANICS_BIN`.
+pub fn panicking() -> PathBuf {
+    named("CATENA_PANICS_BIN")
+}
+
 /// `catenactl`, from `CATENACTL_BIN`.
 pub fn catenactl() -> PathBuf {
     named("CATENACTL_BIN")

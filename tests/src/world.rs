@@ -48,9 +48,18 @@ pub struct Output {
 impl World {
     /// A world with `catena`, `catenactl`, the test stages, the scripted delegate and the reference plugins.
     pub fn new() -> World {
+        World::with_catena(binaries::catena())
+    }
+
+    /// The same with the `catena` that panics on demand.
+    pub fn panicking() -> World {
+        World::with_catena(binaries::panicking())
+    }
+
+    fn with_catena(catena: PathBuf) -> World {
         let bind = |source: PathBuf, target: &str| format!("{}={target}", source.display());
         World::with(&[
-            bind(binaries::catena(), &format!("{OWN_BIN}/catena")),
+            bind(catena, &format!("{OWN_BIN}/catena")),
             bind(binaries::scripted(), &format!("{OWN_BIN}/scripted")),
             bind(binaries::catenactl(), CATENACTL),
             bind(binaries::stages(), STAGES),

@@ -23,6 +23,7 @@ use crate::attach::sandbox;
 use crate::attach::session::{Session, boot_id, now};
 use crate::cni::{CniError, Conf, OnError, Role, Target};
 use crate::delegate::{DelegateError, Fault, Spawned, cache};
+use crate::inject;
 use crate::pipeline::bench::Bench;
 use crate::pipeline::context::arrange_text;
 use crate::pipeline::error::PipelineError;
@@ -109,27 +110,12 @@ pub fn add(
         bin_dir,
         begun: false,
         done: Vec::new(),
+        started: false,
+        missing: None,
     };
-    match adding.decide() {
-        Ok(()) => {}
-        Err(error) => {
-            // Nothing has been done yet, so nothing is left.
-            return Err(match adding.slot.release() {
-                Ok(()) => error,
-                Err(leftover) => error.detail(leftover.to_string()),
-            });
-        }
-    }
-    let outcome = catch_unwind(AssertUnwindSafe(|| adding.attach_all()))
-        .unwrap_or_else(|payload| Err(CniError::from_panic(&*payload).into()));
-    match outcome {
-        Ok(answer) => {
-            adding.slot.append(&Event::Finished)?;
-            adding.slot.end_children_lock()?;
-            Ok(answer)
-        }
-        Err(error) => Err(adding.roll_back(error)),
-    }
+    let outcome = catch_unwind(AssertUnwindSafe(|| adding.carry_out()))
+        .unwrap_or_else(|payload| Err(CniError::from_panic(&*payload)));
+    outcome.map_err(|error| adding.roll_back(error))
 }
 
 /// How catena was called.
@@ -205,26 +191,25 @@ struct Adding<'a, 's> {
     /// Whether the ledger has the entry.
     begun: bool,
     done: Vec<Done>,
-}
-
-/// Why an attachment failed, and what its delegates may have left.
-struct Failed {
-    error: CniError,
-    /// Whether any of its delegates was started.
-    ran: bool,
-    /// A plugin that was missing, so that it cannot have left anything.
+    /// Whether a delegate of the attachment at hand was started.
+    started: bool,
+    /// Its plugin that was missing, so that it cannot have left anything.
     missing: Option<String>,
 }
 
-impl From<CniError> for Failed {
-    fn from(error: CniError) -> Failed {
-        Failed { error, ran: true, missing: None }
-    }
-}
-
 impl Adding<'_, '_> {
+    fn carry_out(&mut self) -> Result<Value, CniError> {
+        self.decide()?;
+        let answer = self.attach_all()?;
+        inject::point("attach/finish");
+        self.slot.append(&Event::Finished)?;
+        self.slot.end_children_lock()?;
+        Ok(answer)
+    }
+
     /// What happens before any side effect: arrange and admit.
     fn decide(&mut self) -> Result<(), CniError> {
+        inject::point("attach/decide");
         let about = Call {
             command: Command::Add,
             mode: self.caller.mode,
@@ -312,7 +297,7 @@ impl Adding<'_, '_> {
     }
 
     /// From here on there may be side effects.
-    fn attach_all(&mut self) -> Result<Value, Failed> {
+    fn attach_all(&mut self) -> Result<Value, CniError> {
         for position in 0..self.attachments.len() {
             let done = self.attach(position)?;
             self.done.push(done);
@@ -327,18 +312,16 @@ impl Adding<'_, '_> {
         Ok(answer)
     }
 
-    fn attach(&mut self, position: usize) -> Result<Done, Failed> {
-        let before = self.bench.links().map_err(|error| Failed {
-            error: self.kernel_error(position, &error.to_string()),
-            ran: false,
-            missing: None,
-        })?;
+    fn attach(&mut self, position: usize) -> Result<Done, CniError> {
+        (self.started, self.missing) = (false, None);
+        let before = self.bench.links().map_err(|error| self.kernel_error(position, &error.to_string()))?;
         let (document, before) = match self.attachments[position].chain.is_some() {
             true => (self.run_delegates(position, &before)?, before),
             false => (self.chained_document()?, Vec::new()),
         };
         let after = self.bench.links().map_err(|error| self.kernel_error(position, &error.to_string()))?;
         self.attachments[position].subject.context.delegate_version = document::version(&document);
+        inject::point("attach/attached");
         let attachment = &self.attachments[position];
         let links = own_links(&attachment.subject.ifname, &document, &self.netns_path, &before, &after);
         let scope = Scope { links: links.clone(), tables: vec![MAIN] };
@@ -353,7 +336,7 @@ impl Adding<'_, '_> {
             &mut self.bench,
             stages,
         );
-        result.map_err(CniError::from)?;
+        result?;
         if let Some(chain) = &attachment.chain
             && let Some(cached) = document::cached(&work.document, &chain.list.cni_version)
         {
@@ -370,7 +353,7 @@ impl Adding<'_, '_> {
             publications: work.publications.clone().into_iter().collect(),
             report: self.session.record.attachments[position].to_value(),
         };
-        self.slot.append(&event).map_err(CniError::from)?;
+        self.slot.append(&event)?;
         Ok(Done { work, links })
     }
 
@@ -380,21 +363,20 @@ impl Adding<'_, '_> {
     }
 
     /// Runs an attachment's delegates; the ledger knows of every process before it gets its input.
-    fn run_delegates(&mut self, position: usize, before: &[Link]) -> Result<Document, Failed> {
+    fn run_delegates(&mut self, position: usize, before: &[Link]) -> Result<Document, CniError> {
         let intended = if self.begun { None } else { Some(self.intended()) };
         let attachment = &self.attachments[position];
-        let Some(chain) = &attachment.chain else { return self.chained_document().map_err(Failed::from) };
+        let Some(chain) = &attachment.chain else { return self.chained_document() };
         let ifname = &attachment.subject.ifname;
         if before.iter().any(|link| link.name == *ifname || link.alt_names.contains(ifname)) {
-            let error = CniError::new(
+            return Err(CniError::new(
                 code::INVALID_CONFIG,
                 format!(
                     "attachment {}: the sandbox already has a link named {ifname}, which was left alone; \
                      ask for another interface name",
                     attachment.name()
                 ),
-            );
-            return Err(Failed { error, ran: false, missing: None });
+            ));
         }
         let start = Instant::now();
         let exec = self.session.exec(
@@ -404,10 +386,9 @@ impl Adding<'_, '_> {
             self.session.until,
         );
         let at = attachment.at(&self.caller.container_id, Some(&self.netns_path));
-        let mut ran = false;
-        let (slot, begun) = (&mut self.slot, &mut self.begun);
+        let (slot, begun, started) = (&mut self.slot, &mut self.begun, &mut self.started);
         let mut recorded = |spawned: &Spawned| {
-            ran = true;
+            *started = true;
             let event = spawned_event(spawned, position);
             let written = match (&intended, *begun) {
                 (Some(intended), false) => slot.begin(intended, &[event]),
@@ -421,9 +402,8 @@ impl Adding<'_, '_> {
         match result {
             Ok(value) => Ok(document::of_delegate(&value)),
             Err(error) => {
-                let missing = matches!(error.fault, Fault::Missing { .. }).then(|| error.plugin.clone());
-                let error = in_attachment(&self.attachments[position], error);
-                Err(Failed { error, ran, missing })
+                self.missing = matches!(error.fault, Fault::Missing { .. }).then(|| error.plugin.clone());
+                Err(in_attachment(&self.attachments[position], error))
             }
         }
     }
@@ -467,8 +447,8 @@ impl Adding<'_, '_> {
     }
 
     /// Puts everything back; the error is the first one, with what else went wrong in its details.
-    fn roll_back(mut self, failed: Failed) -> CniError {
-        let mut error = failed.error;
+    fn roll_back(mut self, mut error: CniError) -> CniError {
+        inject::point("attach/rollback");
         let undo = self.bench.undo(Journal::start());
         for problem in &undo.errors {
             error = error.detail(format!("undo: {problem}"));
@@ -487,7 +467,7 @@ impl Adding<'_, '_> {
         let mut clean = true;
         for (position, attachment) in self.attachments.iter().enumerate().take(failing + 1).rev() {
             let Some(chain) = &attachment.chain else { continue };
-            if position == failing && !failed.ran {
+            if position == failing && !self.started {
                 continue;
             }
             let previous = self
@@ -506,7 +486,7 @@ impl Adding<'_, '_> {
                 // What never ran for lack of its binary has left nothing.
                 let never_ran = position == failing
                     && matches!(problem.fault, Fault::Missing { .. })
-                    && failed.missing.as_ref() == Some(&problem.plugin);
+                    && self.missing.as_ref() == Some(&problem.plugin);
                 if !never_ran {
                     attachment_clean = false;
                     error.add(CniError::from(problem));

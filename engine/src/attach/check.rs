@@ -15,6 +15,7 @@ use crate::attach::ledger::Found;
 use crate::attach::sandbox;
 use crate::attach::session::Session;
 use crate::cni::{CniError, Conf, Target};
+use crate::inject;
 use crate::pipeline::bench::Bench;
 use crate::pipeline::ownership::Claim;
 use crate::pipeline::run::{self, Caller};
@@ -45,6 +46,7 @@ pub fn check(
         mode,
     };
     let slot = session.ledger.lock(&key, session.until)?;
+    inject::point("attach/check");
     let entry = match slot.read()? {
         Found::Entry(entry) if entry.is_finished() => *entry,
         Found::Entry(_) => {

@@ -16,6 +16,7 @@ use crate::attach::retry;
 use crate::attach::session::{Session, boot_id, now};
 use crate::cni::{CniError, Conf, Target};
 use crate::delegate::cache;
+use crate::inject;
 use crate::wasm::Mode;
 
 /// Carries out DEL. `conf` may be an error: an entry of the ledger does not need it.
@@ -98,7 +99,9 @@ pub fn carry_out(session: &mut Session<'_>, mut slot: Slot, deletion: &Deletion)
             None
         }
     };
+    inject::point("attach/del");
     let mut errors = delete::delete(session, &mut slot, deletion, modules.as_ref());
+    inject::point("attach/deleted");
     if errors.is_empty() {
         errors.extend(delete::forget_files(session, deletion).err());
     }

@@ -14,6 +14,7 @@ use crate::attach::retry;
 use crate::attach::session::Session;
 use crate::cni::{CniError, Conf, Role, ValidSet};
 use crate::delegate::Chain;
+use crate::inject;
 
 /// Carries out GC. Without a list of valid attachments nothing is deleted, and no delegate is asked.
 pub fn gc(session: &mut Session<'_>, conf: &Conf) -> Result<(), CniError> {
@@ -26,6 +27,7 @@ pub fn gc(session: &mut Session<'_>, conf: &Conf) -> Result<(), CniError> {
     };
     let valid: BTreeSet<(&str, &str)> =
         valid.iter().map(|(container, ifname)| (container.as_str(), ifname.as_str())).collect();
+    inject::point("attach/gc");
     let mut errors = Vec::new();
     let mut kept = Vec::new();
     for stem in session.ledger.stems()? {

@@ -5,6 +5,7 @@ use catena_cni::error::code;
 use crate::attach::session::Session;
 use crate::cni::{CniError, Conf, PipelineRef, Role};
 use crate::delegate::Chain;
+use crate::inject;
 use crate::pipeline::selection::Pipeline;
 
 /// Carries out STATUS: the pipelines must load (else 50), and the delegates that list 1.1.0 agree.
@@ -14,6 +15,7 @@ pub fn status(session: &mut Session<'_>, conf: &Conf) -> Result<(), CniError> {
     for reference in [&PipelineRef::Default, &conf.pipeline] {
         Pipeline::select(reference, &modules).map_err(|error| unavailable(CniError::from(error)))?;
     }
+    inject::point("attach/status");
     let Role::Meta(specs) = &conf.role else { return Ok(()) };
     let bin_dir = session.bin_dir(conf)?;
     let exec = session.exec(conf.name.as_str(), bin_dir.as_deref(), None, session.until);

@@ -12,6 +12,7 @@ use super::attachment::AttachmentSpec;
 use super::entry::{Entry, bad, member, unknown};
 use super::error::CniError;
 use crate::delegate::Command;
+use crate::inject;
 
 /// The `type` that catena is usually installed as.
 const TYPE: &str = "catena";
@@ -118,6 +119,7 @@ impl Conf {
     /// Reads the request for `command`: code 6 if it is no JSON or an envelope member has the wrong type, 7 for a bad
     /// name, 1 for a version that is not spoken or older than the command, then what is wrong in our own keys (2, 7).
     pub fn parse(stdin: &[u8], command: Command) -> Result<Self, CniError> {
+        inject::point("cni/conf");
         let value = json::parse(stdin)
             .map_err(|error| CniError::new(code::DECODE, format!("the request on stdin: {error}")))?;
         let raw = match value {

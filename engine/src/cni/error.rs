@@ -7,6 +7,7 @@ use catena_cni::error::{ErrorObject, code};
 use catena_cni::version::SpecVersion;
 
 use crate::delegate::DelegateError;
+use crate::panic;
 
 /// A failure of the whole call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,11 +52,7 @@ impl CniError {
 
     /// What a caught panic says.
     pub fn from_panic(payload: &(dyn Any + Send)) -> Self {
-        let text = payload
-            .downcast_ref::<&str>()
-            .copied()
-            .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-            .unwrap_or("no message");
+        let text = panic::text(payload);
         Self::new(code::INTERNAL, format!("internal error in catena (a panic): {text}"))
     }
 

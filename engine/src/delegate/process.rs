@@ -15,6 +15,7 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{Pid, pipe2};
 
 use super::spawn::{self, Child, Image};
+use crate::inject;
 
 /// Bytes of stderr that are kept: the end, where the cause usually is.
 const STDERR_TAIL: usize = 64 * 1024;
@@ -98,34 +99,27 @@ pub(super) fn run(
         fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
             .map_err(|errno| Failure::Io("fcntl(O_NONBLOCK)", errno))?;
     }
-    let child = spawn_patiently(&Image {
+    let mut child = Running::new(spawn_patiently(&Image {
         path: job.path,
         env: job.env,
         stdin: child_in.as_fd(),
         stdout: child_out.as_fd(),
         stderr: child_err.as_fd(),
         inherit: job.inherit,
-    })?;
+    })?);
     drop((child_in, child_out, child_err));
 
-    let spawned = Spawned { pid: child.pid, pgid: child.pid, start_time: start_time(child.pid) };
-    if let Err(reason) = before_stdin(&spawned) {
-        end(&child);
-        return Err(Failure::Withheld(reason));
-    }
+    let pid = child.pid();
+    let spawned = Spawned { pid, pgid: pid, start_time: start_time(pid) };
+    before_stdin(&spawned).map_err(Failure::Withheld)?;
+    inject::point("delegate/spawned");
     let pipes = Pipes {
         stdin: Some(our_in.into()),
         written: 0,
         stdout: Some(our_out.into()),
         stderr: Some(our_err.into()),
     };
-    match converse(job, &child, pipes) {
-        Ok(ended) => Ok(ended),
-        Err(failure) => {
-            end(&child);
-            Err(failure)
-        }
-    }
+    converse(job, &mut child, pipes)
 }
 
 /// libcni's retry runs a command object again that cannot be run twice; this one starts afresh each time.
@@ -152,13 +146,13 @@ struct Pipes {
     stderr: Option<File>,
 }
 
-fn converse(job: &Job<'_>, child: &Child, mut pipes: Pipes) -> Result<Ended, Failure> {
+fn converse(job: &Job<'_>, child: &mut Running, mut pipes: Pipes) -> Result<Ended, Failure> {
     let mut stdout = Vec::new();
     let mut stderr = Vec::new();
     loop {
         feed(job.stdin, &mut pipes)?;
         let timeout = job.until.saturating_duration_since(Instant::now());
-        let gone = wait(&child.pidfd, &pipes, timeout)?;
+        let gone = wait(&child.process.pidfd, &pipes, timeout)?;
         // What a process wrote is in the pipe by the time it has ended, so reading once more after that gets all
         // of it; whoever else holds the pipe open is not waited for.
         let fits = read_stdout(job, &mut pipes, &mut stdout)?;
@@ -173,12 +167,12 @@ fn converse(job: &Job<'_>, child: &Child, mut pipes: Pipes) -> Result<Ended, Fai
             continue;
         };
         if let Some(exit) = killed {
-            let undying = (!end(child)).then_some(child.pid);
+            let undying = (!child.end()).then_some(child.pid());
             read_stderr(&mut pipes, &mut stderr)?;
             return Ok(Ended { exit, stdout, stderr, undying });
         }
-        end_orphans(child);
-        let exit = reap(child.pid)?;
+        inject::point("delegate/ended");
+        let exit = child.reap()?;
         let exit = if fits { exit } else { Exit::Output };
         return Ok(Ended { exit, stdout, stderr, undying: None });
     }
@@ -271,30 +265,60 @@ fn drain(
     Ok(())
 }
 
-/// A delegate that died by a signal cannot have meant to leave anybody behind. It is not yet waited for, so the
-/// group's number is still its own.
-fn end_orphans(child: &Child) {
-    let how = waitid(Id::Pid(Pid::from_raw(child.pid)), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
-    if matches!(how, Ok(WaitStatus::Signaled(..))) {
-        // ESRCH: nobody is left.
-        let _ = killpg(Pid::from_raw(child.pid), Signal::SIGKILL);
+/// A process that is ended, with its group, when nobody waits for it any more: whatever the cause, a panic included.
+struct Running {
+    process: Child,
+    over: bool,
+}
+
+impl Running {
+    fn new(process: Child) -> Self {
+        Self { process, over: false }
+    }
+
+    fn pid(&self) -> i32 {
+        self.process.pid
+    }
+
+    /// SIGKILL to the whole group and to the process, which may have left it; false if it does not die.
+    fn end(&mut self) -> bool {
+        self.over = true;
+        // ESRCH: nobody is left in the group, or the process has ended. It is not yet waited for, so both numbers
+        // are still its own.
+        let _ = killpg(Pid::from_raw(self.pid()), Signal::SIGKILL);
+        let _ = kill(Pid::from_raw(self.pid()), Signal::SIGKILL);
+        let until = Instant::now() + DEATH_WITHIN;
+        let nothing = Pipes { stdin: None, written: 0, stdout: None, stderr: None };
+        while Instant::now() < until {
+            let patience = until.saturating_duration_since(Instant::now());
+            if matches!(wait(&self.process.pidfd, &nothing, patience), Ok(true)) {
+                return reap(self.pid()).is_ok();
+            }
+        }
+        false
+    }
+
+    /// How it ended, once it has.
+    fn reap(&mut self) -> Result<Exit, Failure> {
+        let pid = Pid::from_raw(self.pid());
+        // One that died by a signal cannot have meant to leave anybody behind. It is not yet waited for, so the
+        // group's number is still its own.
+        let how = waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
+        if matches!(how, Ok(WaitStatus::Signaled(..))) {
+            // ESRCH: nobody is left.
+            let _ = killpg(pid, Signal::SIGKILL);
+        }
+        self.over = true;
+        reap(self.pid())
     }
 }
 
-/// SIGKILL to the whole group and to the process, which may have left it; false if it does not die.
-fn end(child: &Child) -> bool {
-    // ESRCH: nobody is left in the group, or the process has ended. It is not yet waited for, so both numbers are
-    // still its own.
-    let _ = killpg(Pid::from_raw(child.pid), Signal::SIGKILL);
-    let _ = kill(Pid::from_raw(child.pid), Signal::SIGKILL);
-    let until = Instant::now() + DEATH_WITHIN;
-    let nothing = Pipes { stdin: None, written: 0, stdout: None, stderr: None };
-    while Instant::now() < until {
-        if matches!(wait(&child.pidfd, &nothing, until.saturating_duration_since(Instant::now())), Ok(true)) {
-            return reap(child.pid).is_ok();
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.over {
+            self.end();
         }
     }
-    false
 }
 
 /// Called once the process has ended, so it does not block.

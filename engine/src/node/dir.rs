@@ -1,20 +1,22 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, Flock, FlockArg, OFlag, openat, renameat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat, mkdirat};
-use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
+use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::sys::stat::Mode;
+use nix::unistd::geteuid;
 
 use super::NodeError;
 
-/// A folder that only the effective user can write to, held open: what is opened in it is found by a plain
-/// name, without following links, and checked likewise.
+/// A folder that only the effective user can write to, held open: what is opened in it is in it, is no link, and is
+/// checked likewise.
 #[derive(Debug)]
 pub struct OwnedDir {
-    fd: OwnedFd,
+    dir: Dir,
     path: PathBuf,
 }
 
@@ -33,9 +35,9 @@ impl OwnedDir {
             }
             Err(errno) => return Err(NodeError::io("open", path, errno)),
         };
-        let stat = fstat(&fd).map_err(|errno| NodeError::io("look at", path, errno))?;
-        check_owner(path, &stat)?;
-        Ok(Some(Self { fd, path: path.to_owned() }))
+        let folder = File::from(fd);
+        check_owner(path, &folder)?;
+        Ok(Some(Self { dir: Dir::from_std_file(folder), path: path.to_owned() }))
     }
 
     /// Opens the folder, making it and its missing ancestors (0755, the folder itself `mode`) first.
@@ -48,9 +50,10 @@ impl OwnedDir {
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(|error| NodeError::io("make", parent, error))?;
         }
-        match mkdirat(nix::fcntl::AT_FDCWD, path, Mode::from_bits_truncate(mode)) {
-            Ok(()) | Err(Errno::EEXIST) => {}
-            Err(errno) => return Err(NodeError::io("make", path, errno)),
+        match std::fs::DirBuilder::new().mode(mode).create(path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(NodeError::io("make", path, error)),
         }
         for ancestor in path.ancestors().skip(1).filter(|ancestor| !ancestor.as_os_str().is_empty()) {
             check_ancestor(ancestor)?;
@@ -70,21 +73,25 @@ impl OwnedDir {
     pub fn file(&self, name: &str) -> Result<Option<(File, u64)>, NodeError> {
         let path = self.path.join(name);
         // O_NONBLOCK: a FIFO must not hold us up; a regular file does not care.
-        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
-        let fd = match openat(&self.fd, name, flags, Mode::empty()) {
-            Ok(fd) => fd,
-            Err(Errno::ENOENT) => return Ok(None),
-            Err(Errno::ELOOP) => {
+        let file = match self.open_with(name, OpenOptions::new().read(true), OFlag::O_NONBLOCK) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.raw_os_error() == Some(Errno::ELOOP as i32) => {
                 return Err(untrusted(&path, "it is a symbolic link; put the file itself there"));
             }
-            Err(errno) => return Err(NodeError::io("open", path, errno)),
+            Err(error) => return Err(NodeError::io("open", path, error)),
         };
-        let stat = fstat(&fd).map_err(|errno| NodeError::io("look at", &path, errno))?;
-        if SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT != SFlag::S_IFREG {
+        let metadata = file.metadata().map_err(|error| NodeError::io("look at", &path, error))?;
+        if !metadata.is_file() {
             return Err(untrusted(&path, "it is not a regular file"));
         }
-        check_owner(&path, &stat)?;
-        Ok(Some((File::from(fd), u64::try_from(stat.st_size).unwrap_or(0))))
+        check_owner(&path, &file)?;
+        Ok(Some((file, metadata.len())))
+    }
+
+    fn open_with(&self, name: &str, options: &mut OpenOptions, flags: OFlag) -> io::Result<File> {
+        options.mode(0o600).custom_flags((flags | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC).bits());
+        self.dir.open_with(name, options).map(cap_std::fs::File::into_std)
     }
 
     /// Reads a whole file of at most `limit` bytes; none if it is not there.
@@ -109,18 +116,19 @@ impl OwnedDir {
     pub fn write(&self, name: &str, bytes: &[u8], mode: u32) -> Result<(), NodeError> {
         let temporary = format!(".{name}.{}", std::process::id());
         let path = self.path.join(&temporary);
-        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_TRUNC | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let fd = openat(&self.fd, temporary.as_str(), flags, Mode::from_bits_truncate(0o600))
-            .map_err(|errno| NodeError::io("make", &path, errno))?;
-        let mut file = File::from(fd);
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        let mut file = self
+            .open_with(&temporary, &mut options, OFlag::empty())
+            .map_err(|error| NodeError::io("make", &path, error))?;
         let written = file
             .write_all(bytes)
-            .and_then(|()| Ok(fchmod(&file, Mode::from_bits_truncate(mode))?))
+            .and_then(|()| file.set_permissions(std::fs::Permissions::from_mode(mode)))
             .and_then(|()| file.sync_all())
-            .and_then(|()| Ok(renameat(&self.fd, temporary.as_str(), &self.fd, name)?));
+            .and_then(|()| self.dir.rename(&temporary, &self.dir, name));
         if let Err(error) = written {
             // The error that is reported is the write's; the temporary file is replaced by the next try.
-            let _ = unlinkat(&self.fd, temporary.as_str(), UnlinkatFlags::NoRemoveDir);
+            let _ = self.dir.remove_file(&temporary);
             return Err(NodeError::io("write", self.path.join(name), error));
         }
         self.sync()
@@ -128,7 +136,7 @@ impl OwnedDir {
 
     /// Waits until the names in the folder are on disk.
     fn sync(&self) -> Result<(), NodeError> {
-        nix::unistd::fsync(&self.fd).map_err(|errno| NodeError::io("sync", &self.path, errno))
+        nix::unistd::fsync(self.dir.as_fd()).map_err(|errno| NodeError::io("sync", &self.path, errno))
     }
 
     /// Takes the folder's lock of that name and keeps it as long as the value lives. Waits for other holders.
@@ -137,17 +145,11 @@ impl OwnedDir {
     /// The lock file cannot be made or locked.
     pub fn lock(&self, name: &str) -> Result<Flock<File>, NodeError> {
         let path = self.path.join(name);
-        let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let fd = openat(&self.fd, name, flags, Mode::from_bits_truncate(0o600))
-            .map_err(|errno| NodeError::io("make", &path, errno))?;
-        Flock::lock(File::from(fd), FlockArg::LockExclusive)
-            .map_err(|(_, errno)| NodeError::io("lock", path, errno))
-    }
-}
-
-impl AsFd for OwnedDir {
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.fd.as_fd()
+        let mut options = OpenOptions::new();
+        let file = self
+            .open_with(name, options.read(true).write(true).create(true), OFlag::empty())
+            .map_err(|error| NodeError::io("make", &path, error))?;
+        Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| NodeError::io("lock", path, errno))
     }
 }
 
@@ -156,16 +158,17 @@ fn untrusted(path: &Path, reason: impl Into<String>) -> NodeError {
 }
 
 /// What is opened must be the effective user's, and nobody else may write to it.
-fn check_owner(path: &Path, stat: &FileStat) -> Result<(), NodeError> {
+fn check_owner(path: &Path, file: &File) -> Result<(), NodeError> {
+    let metadata = file.metadata().map_err(|error| NodeError::io("look at", path, error))?;
     let user = geteuid().as_raw();
-    if stat.st_uid != user {
+    if metadata.uid() != user {
         return Err(untrusted(
             path,
-            format!("its owner is user {}, not {user}; change it with chown", stat.st_uid),
+            format!("its owner is user {}, not {user}; change it with chown", metadata.uid()),
         ));
     }
-    if stat.st_mode & 0o022 != 0 {
-        let mode = stat.st_mode & 0o7777;
+    if metadata.mode() & 0o022 != 0 {
+        let mode = metadata.mode() & 0o7777;
         return Err(untrusted(
             path,
             format!("its mode is {mode:04o}, so others may write to it; take that away with chmod go-w"),
@@ -176,19 +179,15 @@ fn check_owner(path: &Path, stat: &FileStat) -> Result<(), NodeError> {
 
 /// An ancestor may be root's as well, and one where only owners may remove their files (/tmp) will do.
 fn check_ancestor(path: &Path) -> Result<(), NodeError> {
-    let stat = nix::sys::stat::fstatat(nix::fcntl::AT_FDCWD, path, AtFlags::empty())
-        .map_err(|errno| NodeError::io("look at", path, errno))?;
-    let user = geteuid().as_raw();
+    let metadata = std::fs::metadata(path).map_err(|error| NodeError::io("look at", path, error))?;
+    let owner = metadata.uid();
     // In a user namespace the files of the system belong to the overflow user.
-    let system = stat.st_uid == 0 || stat.st_uid == overflow_user();
-    if stat.st_uid != user && !system {
-        return Err(untrusted(
-            path,
-            format!("its owner is user {}, who could exchange what is in it", stat.st_uid),
-        ));
+    let system = owner == 0 || owner == overflow_user();
+    if owner != geteuid().as_raw() && !system {
+        return Err(untrusted(path, format!("its owner is user {owner}, who could exchange what is in it")));
     }
-    if stat.st_mode & 0o022 != 0 && stat.st_mode & 0o1000 == 0 {
-        let mode = stat.st_mode & 0o7777;
+    if metadata.mode() & 0o022 != 0 && metadata.mode() & 0o1000 == 0 {
+        let mode = metadata.mode() & 0o7777;
         return Err(untrusted(
             path,
             format!("its mode is {mode:04o}, so others could exchange what is in it"),
@@ -204,8 +203,6 @@ fn overflow_user() -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     fn folder() -> (tempfile::TempDir, OwnedDir) {
@@ -251,6 +248,7 @@ mod tests {
     #[test]
     fn another_users_file_is_refused() {
         if !geteuid().is_root() {
+            println!("left out: only root can give a file away");
             return;
         }
         let (_temp, dir) = folder();

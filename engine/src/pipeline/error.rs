@@ -132,12 +132,12 @@ impl PipelineError {
         }
     }
 
-    /// Whether `onError: skip` may pass it over: never a denial, what no grant
-    /// allows, nor an undo that is not exact.
+    /// Whether `onError: skip` may pass it over: never a denial, what no grant allows, an error of our own, nor an
+    /// undo that is not exact.
     pub fn is_skippable(&self) -> bool {
         match self {
             PipelineError::Stage { source, .. } => {
-                !matches!(source, StageError::Denied(_) | StageError::Ungranted(_))
+                !matches!(source, StageError::Denied(_) | StageError::Ungranted(_) | StageError::Internal(_))
             }
             PipelineError::Swallowed { .. } | PipelineError::Outcome { .. } => true,
             PipelineError::Undo { .. } => false,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::cni::OnError;
+use crate::inject;
 use crate::pipeline::bench::{Bench, Traces};
 use crate::pipeline::context::Context;
 use crate::pipeline::error::{Blame, PipelineError};
@@ -108,6 +109,7 @@ pub fn arrange(
         let host = bench.host(&caller.container_id, Scope::default(), true);
         let (result, host, usage) = stage.module.arrange(&call, &Value::from(list).to_string(), host);
         let traces = bench.take_back(host);
+        inject::point("pipeline/arrange");
         let intents = result
             .map_err(|source| PipelineError::Stage { blame: blame.clone(), source, calls: traces.calls() })
             .and_then(|text| {
@@ -137,6 +139,7 @@ pub fn admit(
         let host = bench.host(&caller.container_id, Scope::default(), true);
         let (result, host, usage) = stage.module.admit(&call, &config, host);
         let traces = bench.take_back(host);
+        inject::point("pipeline/admit");
         let result = result.map_err(|source| PipelineError::Stage {
             blame: blame.clone(),
             source,
@@ -175,6 +178,7 @@ pub fn add(
         let host = bench.host(&caller.container_id, scope.clone(), false);
         let (result, host, usage) = stage.module.run(&call, &work.document, host);
         let mut traces = bench.take_back(host);
+        inject::point("pipeline/stage");
         traces.changes = bench.changes_since(mark);
         let result = judge(&blame, result, &traces).map_err(|cause| {
             let undo = bench.undo(mark);
@@ -264,6 +268,7 @@ pub fn look(
         let host = bench.host(&caller.container_id, scope.clone(), true);
         let (result, host, usage) = stage.module.run(&call, &work.document, host);
         let traces = bench.take_back(host);
+        inject::point("pipeline/look");
         let result = judge(&blame, result, &traces);
         let mut entry = record(&blame, &usage, &traces, result.as_ref().err());
         if let Err(error) = result {

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::inject;
 use sha2::{Digest, Sha256};
 
 /// The publication that the host collects over the attachments (the annotation of the de-facto standard).
@@ -42,6 +43,7 @@ impl StatusFile {
 
     /// Writes the list, mode 0600, in one step.
     pub fn write(&self, list: &str) -> Result<(), StatusError> {
+        inject::point("report/status");
         let folder = self.path.parent().unwrap_or(Path::new("/"));
         DirBuilder::new()
             .recursive(true)

@@ -23,8 +23,9 @@ use super::attribute::{attributes, number, text};
 use super::envelope::Message;
 use super::netns::Netns;
 
-/// How long the kernel may take for one request; a dump of 100,000 routes took 0.2 s when measured.
-const DEADLINE: Duration = Duration::from_secs(5);
+/// How long the kernel may take for one request. A dump of 100,000 routes took 0.2 s when measured, but on a busy
+/// node others hold the lock of all network configuration (RTNL) for seconds.
+const DEADLINE: Duration = Duration::from_secs(30);
 
 /// How often a dump that changes interrupted is started again.
 const DUMP_ATTEMPTS: u32 = 5;

@@ -12,6 +12,7 @@ use super::journal::{Journal, Mark};
 use super::link::Link;
 use super::message;
 use super::netns::Netns;
+use crate::inject;
 
 /// One namespace's routing tables over one strict connection, which is made when it is first needed. As a
 /// [`Wire`] it is a [`Table`] like the simulated one.
@@ -119,6 +120,7 @@ impl Wire for Kernel {
     }
 
     fn send(&mut self, request: &Request) -> Result<Vec<Echo>, Failure> {
+        inject::point("routes/send");
         let (message, flags) = message::request(request);
         self.connected(|connection| message::echoes(connection.request(message, flags | NLM_F_ECHO)?))
     }

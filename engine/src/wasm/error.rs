@@ -131,6 +131,9 @@ pub enum StageError {
     /// It does not have that export.
     #[error("the module does not export {0}")]
     NoExport(&'static str),
+    /// Not the stage's fault: a host function panicked.
+    #[error("internal error in catena (a panic) while the stage ran: {0}")]
+    Internal(String),
 }
 
 impl StageError {
@@ -146,7 +149,7 @@ impl StageError {
             Self::Fuel { .. } => code::FUEL,
             Self::Limit(_) => code::LIMIT,
             Self::BadOutcome(_) => code::BAD_OUTCOME,
-            Self::NoExport(_) => code::INTERNAL,
+            Self::NoExport(_) | Self::Internal(_) => code::INTERNAL,
         }
     }
 

@@ -1,5 +1,6 @@
 //! One run: an export of a module, called in a store of its own.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,6 +17,7 @@ use super::limits::{self, Exceeded};
 use super::module::Module;
 use super::text::plain;
 use super::wasi::Wasi;
+use crate::{inject, panic};
 
 /// The answer, the host as the run left it, and what the run has cost.
 type Answer<T> = (Result<T, StageError>, Host, Usage);
@@ -104,10 +106,12 @@ impl Module {
         host.failed_calls.clear();
         let state = State::new(host, Arc::clone(&self.name), Arc::clone(&self.grants), wasi);
         let mut store = limits::store(self.pre.engine(), state);
-        let answer = {
+        // A panic in a host function unwinds through the guest. It must not take the journal with it.
+        let answer = catch_unwind(AssertUnwindSafe(|| {
             let _entered = runtime.as_ref().map(tokio::runtime::Handle::enter);
+            inject::point("wasm/call");
             self.pre.instantiate(&mut store).and_then(|instance| call(&mut store, &instance))
-        };
+        }));
         let fuel = limits::FUEL.saturating_sub(store.get_fuel().unwrap_or_default());
         let mut state = store.into_data();
         for (level, line) in state.wasi.as_ref().map(Wasi::lines).unwrap_or_default() {
@@ -115,9 +119,14 @@ impl Module {
         }
         let usage = Usage { fuel, duration: start.elapsed(), memory: state.meter.peak };
         let answer = match answer {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(said(error)),
-            Err(error) => Err(classify(&error, state.host.last_error())),
+            Ok(Ok(Ok(answer))) => Ok(answer),
+            Ok(Ok(Err(error))) => Err(said(error)),
+            Ok(Err(error)) => Err(classify(&error, state.host.last_error())),
+            Err(payload) => {
+                // A request may be under way on its connection.
+                state.host.kernel = None;
+                Err(StageError::Internal(panic::text(&*payload).to_owned()))
+            }
         };
         (answer, state.host, usage)
     }

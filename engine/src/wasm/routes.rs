@@ -7,6 +7,7 @@ use catena_routes::{Family, Hop, Kind, Prefix, Route, RouteSpec};
 
 use super::bindings::catena::stage::routes as wit;
 use super::host::State;
+use crate::inject;
 use crate::node::{Grants, LinkGrant, RouteGrant, RouteOp};
 use crate::routes::error::{ErrorKind, RouteError};
 use crate::routes::kernel::{Applied, ApplyFailure, Change, Scope, Undo};
@@ -196,6 +197,7 @@ impl<'a> Desk<'a> {
         let host = &mut self.state.host;
         let Some(kernel) = host.kernel.as_mut() else { return Ok(self.report(&Applied::default())) };
         let applied = kernel.apply(&self.scope, &changes, &mut host.journal)?;
+        inject::point("wasm/routes");
         Ok(self.report(&applied))
     }
 

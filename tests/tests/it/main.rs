@@ -9,5 +9,6 @@ mod harness;
 mod life;
 mod modules;
 mod old_results;
+mod panics;
 mod route_override;
 mod undo;

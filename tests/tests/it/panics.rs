@@ -1,0 +1,238 @@
+//! A panic anywhere: one JSON document, code 999, and everything undone. The binary here is a build with the feature
+//! `inject-panics`; what people get has no such points.
+
+use catena_tests::conf::{self, Family, Stack, asking, gateway};
+use catena_tests::runtime::{Pod, Reply, gc_conf, with_previous};
+use catena_tests::scripted;
+use catena_tests::state::{Traces, defaults};
+use catena_tests::world::World;
+use catena_tests::{binaries, runtime};
+use serde_json::{Value, json};
+
+const VARIABLE: &str = "CATENA_INJECT_PANIC";
+/// More times than any point is reached in these tests: a bound for the loops.
+const MOST: usize = 60;
+
+/// Points that every ADD of two networks, one of which asks for the default routes, passes before it is done.
+const ADD: [&str; 14] = [
+    "cni/conf",
+    "attach/decide",
+    "pipeline/arrange",
+    "delegate/spawned",
+    "delegate/ended",
+    "attach/attached",
+    "wasm/call",
+    "wasm/routes",
+    "routes/send",
+    "pipeline/stage",
+    "attach/finish",
+    "report/status",
+    "attach/rollback",
+    "report/log",
+];
+
+fn pod<'w>(world: &'w World, point: &str, time: usize) -> Pod<'w> {
+    let mut pod = Pod::new(world, &format!("p{time}-{}", point.replace('/', "-")));
+    inject(&mut pod, &format!("{point}:{time}"));
+    pod
+}
+
+fn inject(pod: &mut Pod<'_>, what: &str) {
+    pod.env = vec![(VARIABLE.into(), what.into())];
+}
+
+fn quiet(pod: &mut Pod<'_>) {
+    pod.env.clear();
+}
+
+fn internal(reply: &Reply, point: &str) {
+    reply.fails_with(999, &[&format!("injected at {point}")]);
+}
+
+fn outer() -> Value {
+    let asked = [gateway(2, Family::V4), gateway(2, Family::V6)];
+    let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
+    conf::catena(json!([
+        scripted::veth("one", 1, Stack::Dual, true),
+        asking(&scripted::veth("two", 2, Stack::Dual, false), &asked),
+    ]))
+}
+
+#[test]
+fn the_binary_that_people_get_cannot_be_made_to_panic() {
+    let has_points = |path: &std::path::Path| {
+        let bytes = std::fs::read(path).expect("the binary");
+        bytes.windows(VARIABLE.len()).any(|window| window == VARIABLE.as_bytes())
+    };
+    assert!(!has_points(&binaries::catena()), "built with the feature inject-panics");
+    assert!(has_points(&binaries::panicking()), "built without the feature inject-panics");
+}
+
+#[test]
+fn add() {
+    let world = World::panicking();
+    let outer = outer();
+    let mut panics = 0;
+    for point in ADD {
+        for time in 1..=MOST {
+            assert!(time < MOST, "{point} is reached without end");
+            let mut pod = pod(&world, point, time);
+            if point == "attach/rollback" {
+                // It is reached only by an ADD that fails.
+                scripted::change(&world, "two", &json!({"ADD": {"sh": "exit 3"}}));
+            }
+            let before = Traces::of(&world, Some(&pod.netns));
+            let reply = pod.add(&outer);
+            world.sh("rm -f /run/scripted/two.json");
+            let failed = reply.output.exit != Some(0);
+            let when = format!("after ADD with a panic at {point}:{time}");
+            if failed && reply.output.stdout.contains("injected at") {
+                panics += 1;
+                internal(&reply, point);
+                if point != "attach/rollback" {
+                    Traces::of(&world, Some(&pod.netns)).same_as(&before, &when);
+                }
+            } else if point == "report/log" {
+                // What was done stands.
+                let result = reply.result();
+                assert!(reply.output.stderr.contains("injected at report/log"), "{}", reply.output.stderr);
+                quiet(&mut pod);
+                pod.check(&outer, &result).done();
+            } else {
+                assert!(time > 1, "{point} was never reached: {}", reply.output.stdout);
+            }
+            quiet(&mut pod);
+            pod.del(&outer, None).done();
+            Traces::of(&world, Some(&pod.netns)).same_as(&before, &format!("{when}, and DEL"));
+            world.sh(&format!("ip netns del {}", pod.netns.rsplit('/').next().unwrap_or_default()));
+            if !failed || point == "attach/rollback" && time > 1 {
+                break;
+            }
+        }
+    }
+    println!("{panics} panics in ADD");
+    assert!(panics >= 30, "{panics}");
+}
+
+/// In somebody else's list nobody deletes the link: the routes themselves must be put back.
+#[test]
+fn chained_add() {
+    let world = World::panicking();
+    let list = json!({
+        "cniVersion": conf::VERSION, "name": "chain",
+        "plugins": [
+            {"type": "ptp", "ipam": conf::host_local(1, Stack::Dual, true)},
+            {"type": "catena", "pipeline": conf::pipeline(json!({"filter": ["ipv4", "ipv6"]}))},
+        ],
+    });
+    let [ptp, catena] = runtime::plugins(&list).try_into().expect("two plugins");
+    let mut pod = Pod::new(&world, "pod");
+    let made = pod.call("ptp", "ADD", &ptp).result();
+    let before = Traces::of(&world, Some(&pod.netns));
+    let mut panics = 0;
+    for point in
+        ["attach/attached", "wasm/call", "wasm/routes", "routes/send", "pipeline/stage", "attach/finish"]
+    {
+        for time in 1..=MOST {
+            assert!(time < MOST, "{point} is reached without end");
+            inject(&mut pod, &format!("{point}:{time}"));
+            let reply = pod.call("catena", "ADD", &with_previous(&catena, Some(&made)));
+            if reply.output.exit == Some(0) {
+                assert!(time > 1, "{point} was never reached");
+                quiet(&mut pod);
+                pod.call("catena", "DEL", &with_previous(&catena, None)).done();
+                // The routes are a filter's work now; bring back what ptp made.
+                for family in Family::ALL {
+                    assert_eq!(defaults(&world, &pod.netns, family), []);
+                    let (option, gateway) = (family.option(), gateway(1, family));
+                    world
+                        .pod_sh(&pod.netns, &format!("ip {option} route add default via {gateway} dev eth0"));
+                }
+                world.pod_sh(&pod.netns, "echo 1 >/proc/sys/net/ipv6/conf/eth0/accept_ra_defrtr");
+                break;
+            }
+            panics += 1;
+            internal(&reply, point);
+            let when = format!("after a panic at {point}:{time}");
+            Traces::of(&world, Some(&pod.netns)).same_as(&before, &when);
+        }
+    }
+    println!("{panics} panics in a chained ADD");
+    quiet(&mut pod);
+    pod.del_list(&list, Some(&made));
+}
+
+#[test]
+fn check_status_and_gc() {
+    let world = World::panicking();
+    let mut pod = Pod::new(&world, "pod");
+    let outer = outer();
+    let result = pod.add(&outer).result();
+    let before = Traces::of(&world, Some(&pod.netns));
+    let checked = with_previous(&outer, Some(&result));
+    let swept = gc_conf(&outer, &[(&pod.id, "eth0")]);
+    let calls = [
+        ("CHECK", &checked, "attach/check"),
+        ("CHECK", &checked, "delegate/ended"),
+        ("CHECK", &checked, "wasm/call"),
+        ("CHECK", &checked, "pipeline/look"),
+        ("STATUS", &outer, "attach/status"),
+        ("GC", &swept, "attach/gc"),
+    ];
+    for (command, conf, point) in calls {
+        inject(&mut pod, point);
+        let mut conf = conf.clone();
+        conf["cniVersion"] = json!("1.1.0");
+        internal(&pod.call("catena", command, &conf), point);
+        Traces::of(&world, Some(&pod.netns)).same_as(&before, &format!("after {command} with {point}"));
+        quiet(&mut pod);
+        pod.call("catena", command, &conf).done();
+    }
+    pod.del(&outer, Some(&result)).done();
+}
+
+#[test]
+fn del() {
+    let world = World::panicking();
+    let outer = outer();
+    let mut panics = 0;
+    for point in [
+        "cni/conf",
+        "attach/del",
+        "delegate/spawned",
+        "delegate/ended",
+        "pipeline/look",
+        "wasm/call",
+        "attach/deleted",
+    ] {
+        for time in 1..=MOST {
+            assert!(time < MOST, "{point} is reached without end");
+            let mut pod = pod(&world, point, time);
+            let planned = std::mem::take(&mut pod.env);
+            let before = Traces::of(&world, Some(&pod.netns));
+            let result = pod.add(&outer).result();
+            pod.env = planned;
+            let reply = pod.del(&outer, Some(&result));
+            let failed = reply.output.exit != Some(0);
+            if failed {
+                panics += 1;
+                internal(&reply, point);
+            }
+            quiet(&mut pod);
+            pod.del(&outer, Some(&result)).done();
+            let when = format!("after DEL with a panic at {point}:{time}, and DEL");
+            Traces::of(&world, Some(&pod.netns)).same_as(&before, &when);
+            world.sh(&format!("ip netns del {}", pod.netns.rsplit('/').next().unwrap_or_default()));
+            // In DEL a stage is only advice, even one that brings the host down.
+            if !failed {
+                assert!(
+                    time > 1 || point == "wasm/call" || point == "pipeline/look",
+                    "{point} was never reached"
+                );
+                break;
+            }
+        }
+    }
+    println!("{panics} panics in DEL");
+    assert!(panics >= 6, "{panics}");
+}
