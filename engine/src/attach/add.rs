@@ -21,14 +21,14 @@ use crate::attach::key::Key;
 use crate::attach::ledger::{Found, Slot};
 use crate::attach::sandbox;
 use crate::attach::session::{Session, boot_id, now};
-use crate::cni::{CniError, Conf, OnError, Role, Target};
+use crate::cni::{CniError, Conf, Role, Target};
 use crate::delegate::{DelegateError, Fault, Spawned, cache};
 use crate::inject;
 use crate::pipeline::bench::Bench;
-use crate::pipeline::context::arrange_text;
+use crate::pipeline::context::{ArrangeContext, annotations, without_annotations};
 use crate::pipeline::error::PipelineError;
 use crate::pipeline::ownership::{self, Claim};
-use crate::pipeline::run::{self, Caller, Work};
+use crate::pipeline::run::{self, About, Caller, Work};
 use crate::pipeline::selection::{Pipeline, SelectionError};
 use crate::report::record::AttachmentRecord;
 use crate::report::status::NETWORK_STATUS;
@@ -36,7 +36,7 @@ use crate::routes::journal::Journal;
 use crate::routes::kernel::Scope;
 use crate::routes::link::Link;
 use crate::routes::netns::Netns;
-use crate::wasm::{Call, Command, Document, Mode};
+use crate::wasm::{Command, Document, Mode};
 
 /// The routing table that requests are about.
 const MAIN: u32 = 254;
@@ -53,11 +53,7 @@ impl From<PipelineError> for CniError {
 
 impl From<SelectionError> for CniError {
     fn from(error: SelectionError) -> CniError {
-        let code = match &error {
-            SelectionError::Module { source, .. } => source.code(),
-            SelectionError::Unknown(_) | SelectionError::Monitor { .. } => code::INVALID_CONFIG,
-        };
-        CniError::new(code, error.to_string())
+        CniError::new(error.code(), error.to_string())
     }
 }
 
@@ -70,7 +66,8 @@ pub fn add(
 ) -> Result<Value, CniError> {
     let netns = sandbox::open(netns_path, session.invocation.own_netns_allowed)?;
     let modules = session.modules()?;
-    let pipeline = Pipeline::select(&conf.pipeline, &modules)?;
+    let pipeline = Pipeline::select(&conf.pipeline, session.node, &modules)?;
+    session.record.notes.extend(pipeline.notes.iter().cloned());
     let cache_dir = session.cache_dir(conf)?;
     let bin_dir = session.bin_dir(conf)?;
     let attachments = Attachment::plan(conf, &session.invocation.args, target, netns_path)?;
@@ -210,19 +207,15 @@ impl Adding<'_, '_> {
     /// What happens before any side effect: arrange and admit.
     fn decide(&mut self) -> Result<(), CniError> {
         inject::point("attach/decide");
-        let about = Call {
-            command: Command::Add,
-            mode: self.caller.mode,
-            container_id: self.caller.container_id.clone(),
+        let about = About {
             network: self.conf.name.as_str().to_owned(),
             ifname: self.key.ifname.as_str().to_owned(),
-            position: 0,
-            config: "{}".to_owned(),
-            context: arrange_text(
-                &self.netns_path,
-                &self.session.invocation.args,
-                self.session.node.secondary_defaults.as_str(),
-            ),
+            context: ArrangeContext {
+                sandbox: self.netns_path.clone(),
+                args: self.session.invocation.args.clone(),
+                secondary_defaults: self.session.node.secondary_defaults.as_str().to_owned(),
+                annotations: annotations(&self.conf.runtime_config),
+            },
         };
         let mut subjects: Vec<_> =
             self.attachments.iter().map(|attachment| attachment.subject.clone()).collect();
@@ -235,7 +228,7 @@ impl Adding<'_, '_> {
             record.intent = attachment.subject.context.intent.to_value();
             let config = match &attachment.chain {
                 Some(chain) => chain.list.to_value().to_string(),
-                None => Value::Object(self.conf.raw.clone()).to_string(),
+                None => Value::Object(without_annotations(&self.conf.raw)).to_string(),
             };
             let admitted = run::admit(
                 &self.pipeline,
@@ -286,10 +279,8 @@ impl Adding<'_, '_> {
                     config: stage.config.clone(),
                     when: stage.when.clone(),
                     unless: stage.unless.clone(),
-                    on_error: match stage.on_error {
-                        OnError::Fail => "fail".to_owned(),
-                        OnError::Skip => "skip".to_owned(),
-                    },
+                    on_error: stage.on_error.as_str().to_owned(),
+                    baseline: stage.baseline,
                 })
                 .collect(),
             attachments: self.attachments.iter().map(Attachment::to_intended).collect(),
@@ -325,7 +316,7 @@ impl Adding<'_, '_> {
         let attachment = &self.attachments[position];
         let links = own_links(&attachment.subject.ifname, &document, &self.netns_path, &before, &after);
         let scope = Scope { links: links.clone(), tables: vec![MAIN] };
-        let mut work = Work { document, tags: Vec::new(), publications: BTreeMap::new() };
+        let mut work = Work::new(document);
         let stages = &mut self.session.record.attachments[position].stages;
         let result = run::add(
             &self.pipeline,
@@ -350,6 +341,7 @@ impl Adding<'_, '_> {
             format: work.document.format.clone(),
             result: work.document.text.clone(),
             tags: work.tags.clone(),
+            baseline_tags: work.baseline_tags.clone(),
             publications: work.publications.clone().into_iter().collect(),
             report: self.session.record.attachments[position].to_value(),
         };

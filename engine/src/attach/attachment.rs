@@ -6,10 +6,10 @@ use catena_cni::error::code;
 use catena_cni::list::NetworkList;
 use serde_json::{Map, Value, json};
 
-use crate::attach::entry::IntendedAttachment;
+use crate::attach::entry::{Intended, IntendedAttachment};
 use crate::cni::{AttachmentSpec, CniError, Conf, Role, Target};
 use crate::delegate::{self, Chain};
-use crate::pipeline::context::Context;
+use crate::pipeline::context::{Context, annotations};
 use crate::pipeline::intent::{Intent, Request};
 use crate::pipeline::run::Subject;
 
@@ -41,6 +41,7 @@ impl Attachment {
                     nad: None,
                     args: args.to_owned(),
                     runtime_config: conf.runtime_config.clone(),
+                    annotations: annotations(&conf.runtime_config),
                     request: json!({}),
                     intent: Intent::default(),
                     attachments: 1,
@@ -69,6 +70,7 @@ impl Attachment {
                             nad: spec.nad.clone(),
                             args: args.to_owned(),
                             runtime_config: spec.capability_args(primary, &conf.runtime_config),
+                            annotations: annotations(&conf.runtime_config),
                             request: request_value(spec),
                             intent: Intent::default(),
                             attachments: specs.len(),
@@ -104,13 +106,14 @@ impl Attachment {
     }
 
     /// Back from the ledger. What cannot be read there is an error that names it.
+    ///
+    /// `sandbox` is what CNI_NETNS says now.
     pub fn from_intended(
-        recorded: &IntendedAttachment,
+        intended: &Intended,
         position: usize,
-        args: &str,
         sandbox: &str,
-        attachments: usize,
     ) -> Result<Attachment, CniError> {
+        let recorded = &intended.attachments[position];
         let damaged = |what: &str, cause: String| {
             CniError::new(
                 code::IO,
@@ -124,8 +127,16 @@ impl Attachment {
                     .map_err(|error| damaged("config", error.to_string()))?,
             }),
         };
-        let runtime_config: Map<String, Value> = serde_json::from_str(&recorded.capability_args)
-            .map_err(|error| damaged("capability arguments", error.to_string()))?;
+        let arguments = |of: &IntendedAttachment| -> Result<Map<String, Value>, CniError> {
+            serde_json::from_str(&of.capability_args)
+                .map_err(|error| damaged("capability arguments", error.to_string()))
+        };
+        let runtime_config = arguments(recorded)?;
+        // What the runtime gave went to the primary alone.
+        let annotations = match intended.attachments.first() {
+            Some(primary) if position > 0 => annotations(&arguments(primary)?),
+            _ => annotations(&runtime_config),
+        };
         let intent = Intent::from_value(&recorded.intent, position)
             .map_err(|error| damaged("intent", error.to_string()))?;
         let request =
@@ -135,11 +146,12 @@ impl Attachment {
             primary: position == 0,
             name: recorded.name.clone(),
             nad: recorded.nad.clone(),
-            args: args.to_owned(),
+            args: intended.args.clone(),
             runtime_config,
+            annotations,
             request: recorded.request.clone(),
             intent,
-            attachments,
+            attachments: intended.attachments.len(),
             delegate_version: None,
         };
         let subject =

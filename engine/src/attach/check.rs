@@ -75,13 +75,7 @@ pub fn check(
     let links = bench.links().map_err(|error| CniError::new(code::INVALID_NETNS, error.to_string()))?;
     let mut claims = Vec::new();
     for (position, recorded) in intended.attachments.iter().enumerate() {
-        let attachment = Attachment::from_intended(
-            recorded,
-            position,
-            &intended.args,
-            netns_path,
-            intended.attachments.len(),
-        )?;
+        let attachment = Attachment::from_intended(intended, position, netns_path)?;
         let work = entry.attached(position).and_then(delete::work_of).ok_or_else(|| {
             CniError::new(code::IO, format!("ledger: {}: its result is missing", attachment.name()))
         })?;

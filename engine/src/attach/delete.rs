@@ -18,8 +18,9 @@ use crate::attach::ledger::{LedgerError, Slot};
 use crate::attach::lock::LockError;
 use crate::attach::sandbox;
 use crate::attach::session::{CHILDREN_WAIT, Session, boot_id};
-use crate::cni::{CniError, OnError};
+use crate::cni::CniError;
 use crate::delegate::{Spawned, cache};
+use crate::node::{EntryMode, OnError};
 use crate::pipeline::bench::Bench;
 use crate::pipeline::run::{self, Caller, Work};
 use crate::pipeline::selection::{Pipeline, Stage};
@@ -77,14 +78,7 @@ fn try_delete(
     let mut errors = Vec::new();
     let mut records = Vec::new();
     for (position, recorded) in intended.attachments.iter().enumerate().rev() {
-        let attachment = Attachment::from_intended(
-            recorded,
-            position,
-            &intended.args,
-            &intended.netns,
-            intended.attachments.len(),
-        );
-        let attachment = match attachment {
+        let attachment = match Attachment::from_intended(intended, position, &intended.netns) {
             Ok(attachment) => attachment,
             Err(error) => {
                 errors.push(error);
@@ -190,9 +184,10 @@ pub fn mode(intended: &Intended) -> Mode {
 /// What an attachment's pipeline ended with.
 pub fn work_of(event: &Event) -> Option<Work> {
     match event {
-        Event::Attached { format, result, tags, publications, .. } => Some(Work {
+        Event::Attached { format, result, tags, baseline_tags, publications, .. } => Some(Work {
             document: Document { format: format.clone(), text: result.clone() },
             tags: tags.clone(),
+            baseline_tags: baseline_tags.clone(),
             publications: publications.iter().cloned().collect(),
         }),
         _ => None,
@@ -236,13 +231,15 @@ pub fn recorded_pipeline(session: &mut Session<'_>, intended: &Intended, modules
                     config: entry.config.clone(),
                     when: entry.when.clone(),
                     unless: entry.unless.clone(),
-                    on_error: if entry.on_error == "skip" { OnError::Skip } else { OnError::Fail },
+                    on_error: OnError::parse(&entry.on_error).unwrap_or_default(),
+                    mode: EntryMode::Enforce,
+                    baseline: entry.baseline,
                 });
             }
             Err(error) => session.record.notes.push(format!("stage {}: {error}", entry.stage)),
         }
     }
-    Pipeline { stages }
+    Pipeline { stages, notes: Vec::new() }
 }
 
 /// Waits for the children of a call that never ended, and ends those that do not end by themselves: they

@@ -60,6 +60,9 @@ pub struct PipelineEntry {
     pub unless: Vec<String>,
     /// `fail` or `skip`.
     pub on_error: String,
+    /// Whether it is of the node's baseline.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub baseline: bool,
 }
 
 /// An attachment as it was going to be made.
@@ -107,6 +110,9 @@ pub enum Event {
         result: String,
         /// The tags that were set.
         tags: Vec<String>,
+        /// Those of them that the baseline set.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        baseline_tags: Vec<String>,
         /// Publications as key and JSON text.
         publications: Vec<(String, String)>,
         /// What the stages did: for people.
@@ -247,6 +253,7 @@ pub(crate) mod tests {
             format: "cni/1.1.0".into(),
             result: "{}".into(),
             tags: vec!["empty".into()],
+            baseline_tags: Vec::new(),
             publications: Vec::new(),
             report: Value::Null,
         }

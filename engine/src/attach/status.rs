@@ -13,7 +13,8 @@ pub fn status(session: &mut Session<'_>, conf: &Conf) -> Result<(), CniError> {
     let unavailable = |error: CniError| CniError { code: code::NOT_AVAILABLE, ..error };
     let modules = session.modules().map_err(unavailable)?;
     for reference in [&PipelineRef::Default, &conf.pipeline] {
-        Pipeline::select(reference, &modules).map_err(|error| unavailable(CniError::from(error)))?;
+        Pipeline::select(reference, session.node, &modules)
+            .map_err(|error| unavailable(CniError::from(error)))?;
     }
     inject::point("attach/status");
     let Role::Meta(specs) = &conf.role else { return Ok(()) };

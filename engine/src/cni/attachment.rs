@@ -8,8 +8,8 @@ use catena_cni::json::{self, Map};
 use catena_cni::list::NetworkList;
 use serde_json::Value;
 
-use super::entry::{bad, known, member, unknown};
 use super::error::CniError;
+use super::member::{bad, known, member, unknown};
 use super::selection;
 
 /// An attachment as the config describes it.

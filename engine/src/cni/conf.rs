@@ -9,10 +9,11 @@ use catena_cni::version::{SpecVersion, VersionNumber};
 use serde_json::Value;
 
 use super::attachment::AttachmentSpec;
-use super::entry::{Entry, bad, member, unknown};
 use super::error::CniError;
+use super::member::{bad, member, unknown};
 use crate::delegate::Command;
 use crate::inject;
+use crate::node::Entry;
 
 /// The `type` that catena is usually installed as.
 const TYPE: &str = "catena";
@@ -307,7 +308,13 @@ fn pipeline(raw: &Map) -> Result<PipelineRef, CniError> {
     match member(raw, "pipeline") {
         None => Ok(PipelineRef::Default),
         Some(Value::String(name)) if !name.is_empty() => Ok(PipelineRef::Named(name.clone())),
-        Some(Value::Array(entries)) => Ok(PipelineRef::Inline(Entry::read_all(entries, "pipeline")?)),
+        Some(Value::Array(entries)) => match Entry::parse_all("pipeline", entries) {
+            Ok(entries) => Ok(PipelineRef::Inline(entries)),
+            Err(refused) => {
+                let code = if refused.unknown_key { code::UNSUPPORTED_FIELD } else { code::INVALID_CONFIG };
+                Err(CniError::new(code, refused.problems.join("; ")))
+            }
+        },
         Some(other) => Err(bad("pipeline", other, "the name of a pipeline or a list of entries")),
     }
 }
@@ -406,7 +413,7 @@ fn ignored(raw: &Map) -> Result<Vec<String>, CniError> {
     }
     for key in ["confDir", "logOptions"] {
         if let Some(value) = member(raw, key) {
-            ignored.push(format!("{key}: {}", super::entry::brief(value)));
+            ignored.push(format!("{key}: {}", super::member::brief(value)));
         }
     }
     Ok(ignored)
@@ -418,7 +425,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cni::{EntryMode, OnError};
+    use crate::node::{EntryMode, OnError};
 
     fn parse(value: &Value) -> Result<Conf, CniError> {
         Conf::parse(value.to_string().as_bytes(), Command::Add)

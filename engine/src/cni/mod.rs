@@ -3,16 +3,15 @@
 
 mod attachment;
 mod conf;
-mod entry;
 mod error;
 mod invocation;
+mod member;
 mod reply;
 mod selection;
 pub mod stdin;
 
 pub use attachment::AttachmentSpec;
 pub use conf::{Conf, Level, LogConf, PipelineRef, Role, ValidSet};
-pub use entry::{Entry, EntryMode, OnError};
 pub use error::{CniError, escape};
 pub use invocation::{Invocation, Request, Target};
 pub use reply::{Reply, about};

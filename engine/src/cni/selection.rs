@@ -8,8 +8,8 @@ use catena_cni::json::Map;
 use catena_cni::net::{IpNet, parse_ip};
 use serde_json::Value;
 
-use super::entry::{bad, member, texts};
 use super::error::CniError;
+use super::member::{bad, member, texts};
 
 /// Addresses, each with or without prefix length, as they were written; at least one.
 pub(super) fn ips(value: &Value, place: &str) -> Result<Vec<String>, CniError> {

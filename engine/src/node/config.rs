@@ -6,28 +6,61 @@ use serde_json::Value;
 
 use super::grants::is_plain_absolute;
 use super::object::{Object, Problems};
-use super::{Digest, Grants, ModuleName, NodeError, OwnedDir, Root};
+use super::{Digest, Grants, Limits, ModuleName, NodeError, OwnedDir, Pipelines, Root};
 
 /// `/etc/catena/node.json`: what the node's owner says, which nothing on stdin can change.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeConfig {
     /// Rules for modules, by name. A module that is named here gets exactly this, whatever install recorded.
     pub modules: BTreeMap<ModuleName, ModuleRule>,
+    /// Which stages run, and what stdin may say about it.
+    pub pipelines: Pipelines,
     /// How long things may take.
     pub deadlines: Deadlines,
     /// Which paths a config on stdin may name.
     pub paths: Paths,
     /// What happens to the default routes of secondaries where nobody asks.
     pub secondary_defaults: SecondaryDefaults,
+    /// Whether each ADD leaves a recording.
+    pub record: Option<RecordRule>,
 }
 
 /// What the node says about one module.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ModuleRule {
     /// The only module that may run under the name.
     pub digest: Option<Digest>,
     /// All that it may do.
     pub grants: Grants,
+    /// What a run of it may use.
+    pub limits: Limits,
+    /// Whether stdin may say `"onError": "skip"`.
+    pub allow_skip: bool,
+    /// Its config where a pipeline of the node says nothing else; then stdin may say nothing either.
+    pub config: Option<Value>,
+}
+
+impl Default for ModuleRule {
+    fn default() -> Self {
+        Self {
+            digest: None,
+            grants: Grants::default(),
+            limits: Limits::default(),
+            // A policy that must not be passed over stands in the baseline, where stdin has no say at all; of
+            // any other stage the one who asked for it knows best whether it matters.
+            allow_skip: true,
+            config: None,
+        }
+    }
+}
+
+/// How much recordings may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordRule {
+    /// Bytes of all recordings together; the oldest go first.
+    pub max_bytes: u64,
+    /// How old one may become.
+    pub max_age: Duration,
 }
 
 /// How long things may take.
@@ -188,7 +221,10 @@ impl NodeConfig {
                 }
             });
         config.secondary_defaults = choice.unwrap_or_default();
-        object.later(&["pipelines", "defaultPipeline", "baseline", "stdinPipelines", "record"], problems);
+        config.pipelines = Pipelines::read(&mut object, problems);
+        if let Some(record) = object.get("record") {
+            config.record = RecordRule::read(record, problems);
+        }
         object.end(problems);
         config
     }
@@ -213,11 +249,47 @@ fn read_modules(value: &Value, problems: &mut Problems) -> BTreeMap<ModuleName, 
             });
         let grants =
             object.get("grants").map(|grants| Grants::read(&format!("{at}.grants"), grants, problems));
-        object.later(&["limits", "allowSkip", "config"], problems);
+        let limits =
+            object.get("limits").map(|limits| Limits::read(&format!("{at}.limits"), limits, problems));
+        let default = ModuleRule::default();
+        let allow_skip = object.read("allowSkip", "true or false", problems, Value::as_bool);
+        let config =
+            object.read("config", "an object", problems, |value| value.is_object().then(|| value.clone()));
         object.end(problems);
-        modules.insert(name, ModuleRule { digest, grants: grants.unwrap_or_default() });
+        modules.insert(
+            name,
+            ModuleRule {
+                digest,
+                grants: grants.unwrap_or_default(),
+                limits: limits.unwrap_or_default(),
+                allow_skip: allow_skip.unwrap_or(default.allow_skip),
+                config,
+            },
+        );
     }
     modules
+}
+
+impl RecordRule {
+    /// 64 MiB hold some thousand recordings.
+    const MAX_BYTES: u64 = 64 << 20;
+    /// A week.
+    const MAX_AGE_HOURS: u64 = 168;
+
+    fn read(value: &Value, problems: &mut Problems) -> Option<Self> {
+        let mut object = Object::new("record", value, problems)?;
+        let bytes = object.read("maxBytes", "a number of bytes from 1", problems, |value| {
+            value.as_u64().filter(|bytes| *bytes > 0)
+        });
+        let hours = object.read("maxAgeHours", "a number of hours from 1 to 87600", problems, |value| {
+            value.as_u64().filter(|hours| (1..=87_600).contains(hours))
+        });
+        object.end(problems);
+        Some(Self {
+            max_bytes: bytes.unwrap_or(Self::MAX_BYTES),
+            max_age: Duration::from_secs(hours.unwrap_or(Self::MAX_AGE_HOURS) * 3600),
+        })
+    }
 }
 
 impl Deadlines {
@@ -296,10 +368,15 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_supported() {
+    fn everything() {
         let digest = format!("sha256:{}", "0".repeat(64));
         let config = parse(json!({
-            "modules": {"gw": {"digest": digest, "grants": {"links": true}}},
+            "modules": {"gw": {
+                "digest": digest, "grants": {"links": true}, "limits": {"fuel": 5}, "allowSkip": false,
+                "config": {"filter": ["ipv6"]}
+            }},
+            "pipelines": {"p": [{"stage": "gw"}]}, "defaultPipeline": "p", "stdinPipelines": "none",
+            "baseline": {"after": [{"stage": "policy"}]}, "record": {"maxBytes": 5, "maxAgeHours": 2},
             "deadlines": {"delegateSeconds": 5, "callSeconds": 20},
             "paths": {"bin": ["/a"], "log": ["/x/*"]},
             "secondaryDefaults": "keep"
@@ -307,7 +384,13 @@ mod tests {
         .unwrap();
         let rule = config.modules.get(&ModuleName::parse("gw").unwrap()).unwrap();
         assert_eq!(rule.digest.as_ref().unwrap().as_str(), digest);
-        assert!(rule.grants.links);
+        assert!(rule.grants.links && !rule.allow_skip);
+        assert_eq!((rule.limits.fuel, rule.limits.memory), (5, Limits::default().memory));
+        assert_eq!(rule.config, Some(json!({"filter": ["ipv6"]})));
+        assert!(config.pipelines.baseline.has("policy"));
+        assert_eq!(config.pipelines.default.as_deref(), Some("p"));
+        let record = RecordRule { max_bytes: 5, max_age: Duration::from_secs(7200) };
+        assert_eq!(config.record, Some(record));
         assert_eq!(config.deadlines.delegate, Duration::from_secs(5));
         assert_eq!(config.deadlines.rollback, Duration::from_secs(60));
         assert_eq!(config.paths.bin, [PathBuf::from("/a")]);
@@ -317,23 +400,28 @@ mod tests {
     #[test]
     fn every_problem_names_its_key() {
         let error = parse(json!({
-            "modules": {"gw": {"digest": "abc", "limits": {}, "grant": {}}, "B": {}},
+            "modules": {
+                "gw": {"digest": "abc", "limits": {"cpu": 1}, "grant": {}, "allowSkip": "no", "config": []}, "B": {}
+            },
             "deadlines": {"delegateSeconds": 0}, "paths": {"bin": ["../x"]}, "secondaryDefaults": "drop",
-            "pipelines": {}, "record": {"maxBytes": 1}, "speed": 1
+            "pipelines": {"x": 1}, "record": {"maxBytes": 0, "maxAge": 1}, "speed": 1
         }))
         .unwrap_err();
         let text = error.to_string();
         for key in [
             "/etc/catena/node.json",
             "modules.gw.digest",
-            "modules.gw.limits",
+            "unknown key modules.gw.limits.cpu",
+            "modules.gw.allowSkip must be true or false",
+            "modules.gw.config must be an object",
             "unknown key modules.gw.grant",
             "modules.B",
             "deadlines.delegateSeconds",
             "paths.bin",
             "secondaryDefaults",
-            "pipelines = {} is not supported yet",
-            "record",
+            "pipelines.x must be an array",
+            "record.maxBytes",
+            "unknown key record.maxAge",
             "unknown key speed = 1",
         ] {
             assert!(text.contains(key), "{key} in {text}");

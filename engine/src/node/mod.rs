@@ -6,18 +6,25 @@
 mod config;
 mod digest;
 mod dir;
+mod entry;
 mod error;
 mod grants;
+mod limits;
 mod lock;
 mod name;
 mod object;
+mod pipelines;
 mod root;
 
-pub use config::{Deadlines, ModuleRule, NodeConfig, Paths, SecondaryDefaults};
+pub use config::{Deadlines, ModuleRule, NodeConfig, Paths, RecordRule, SecondaryDefaults};
 pub use digest::Digest;
 pub use dir::OwnedDir;
+pub use entry::{Entry, EntryMode, OnError};
 pub use error::NodeError;
 pub use grants::{DirAccess, Grants, LinkGrant, Member, RouteGrant, RouteOp};
+pub use limits::Limits;
 pub use lock::{ArtifactRecord, Installed, LockEntry, ModuleLock};
 pub use name::ModuleName;
+pub use object::Refused;
+pub use pipelines::{Baseline, Pipelines, StdinPipelines};
 pub use root::Root;

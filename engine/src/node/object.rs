@@ -2,9 +2,19 @@
 
 use std::path::Path;
 
+use catena_cni::json::{self, same_name};
 use serde_json::{Map, Value};
 
 use super::NodeError;
+
+/// Everything that is wrong with a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// Whether a key is unknown or not supported; else only values are wrong.
+    pub unknown_key: bool,
+    /// Every problem, each naming its key.
+    pub problems: Vec<String>,
+}
 
 /// What is wrong with a file, all of it.
 #[derive(Debug, Default)]
@@ -27,13 +37,20 @@ impl Problems {
         self.keys
     }
 
+    /// None if there were none.
+    pub(super) fn refused(self) -> Option<Refused> {
+        let unknown_key = !self.keys.is_empty();
+        let problems = self.into_texts();
+        (!problems.is_empty()).then_some(Refused { unknown_key, problems })
+    }
+
     /// Ok if there were none.
     pub(super) fn finish(self, path: &Path) -> Result<(), NodeError> {
         let path = path.to_owned();
-        match (self.keys.is_empty(), self.values.is_empty()) {
-            (true, true) => Ok(()),
-            (true, false) => Err(NodeError::Value { path, problems: self.values }),
-            (false, _) => Err(NodeError::Key { path, problems: self.into_texts() }),
+        match self.refused() {
+            None => Ok(()),
+            Some(Refused { unknown_key: true, problems }) => Err(NodeError::Key { path, problems }),
+            Some(Refused { unknown_key: false, problems }) => Err(NodeError::Value { path, problems }),
         }
     }
 }
@@ -44,17 +61,31 @@ pub(super) struct Object<'a> {
     at: String,
     map: &'a Map<String, Value>,
     known: Vec<&'static str>,
+    any_case: bool,
+    extensions: bool,
 }
 
 impl<'a> Object<'a> {
     pub(super) fn new(at: &str, value: &'a Value, problems: &mut Problems) -> Option<Self> {
         match value.as_object() {
-            Some(map) => Some(Self { at: at.to_owned(), map, known: Vec::new() }),
+            Some(map) => {
+                Some(Self { at: at.to_owned(), map, known: Vec::new(), any_case: false, extensions: false })
+            }
             None => {
                 problems.value(wrong(at, "an object", value));
                 None
             }
         }
+    }
+
+    /// Keys are found without regard to case.
+    pub(super) fn any_case(self) -> Self {
+        Self { any_case: true, ..self }
+    }
+
+    /// Unknown keys with a period are somebody's extensions.
+    pub(super) fn with_extensions(self) -> Self {
+        Self { extensions: true, ..self }
     }
 
     /// Where `key` of this object stands.
@@ -63,8 +94,10 @@ impl<'a> Object<'a> {
     }
 
     pub(super) fn get(&mut self, key: &'static str) -> Option<&'a Value> {
-        self.known.push(key);
-        self.map.get(key)
+        if !self.known.contains(&key) {
+            self.known.push(key);
+        }
+        if self.any_case { json::get(self.map, key) } else { self.map.get(key) }
     }
 
     /// A value of `key` that `read` accepts; anything else is a problem that says `expected`.
@@ -93,23 +126,11 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// Reports each of `keys` that is there as not supported yet.
-    pub(super) fn later(&mut self, keys: &[&'static str], problems: &mut Problems) {
-        for &key in keys {
-            if let Some(value) = self.get(key) {
-                problems.key(format!(
-                    "{} = {} is not supported yet; remove it",
-                    self.path(key),
-                    short(value)
-                ));
-            }
-        }
-    }
-
     /// Reports every key that was not asked for.
     pub(super) fn end(self, problems: &mut Problems) {
         for (key, value) in self.map {
-            if !self.known.contains(&key.as_str()) {
+            let is_known = |known: &&str| if self.any_case { same_name(key, known) } else { key == known };
+            if !self.known.iter().any(|known| is_known(known)) && !(self.extensions && key.contains('.')) {
                 let known = self.known.join(", ");
                 problems.key(format!("unknown key {} = {}; known are {known}", self.path(key), short(value)));
             }

@@ -51,6 +51,11 @@ impl Root {
         self.join("/var/lib/catena/state")
     }
 
+    /// What the pipelines of ADDs saw.
+    pub fn records(&self) -> PathBuf {
+        self.join("/var/lib/catena/records")
+    }
+
     /// What other programs may read while a sandbox is there.
     pub fn run(&self) -> PathBuf {
         self.join("/run/catena")

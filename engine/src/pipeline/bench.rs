@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::pipeline::error::describe_call;
-use crate::routes::error::RouteError;
+use crate::routes::error::{ErrorKind, RouteError};
 use crate::routes::journal::{Journal, Mark};
 use crate::routes::kernel::{Kernel, Scope, Undo};
 use crate::routes::link::Link;
@@ -101,6 +101,15 @@ impl Traces {
     /// All failed calls in words.
     pub fn calls(&self) -> Vec<String> {
         self.untolerated(&[])
+    }
+
+    /// Whether a call that is not among `tolerated` was refused for lack of a grant.
+    pub fn ungranted(&self, tolerated: &[(u32, String)]) -> bool {
+        let counts = |failed: &&FailedCall| !tolerated.iter().any(|(call, _)| *call == failed.call);
+        self.failed
+            .iter()
+            .filter(counts)
+            .any(|failed| failed.errors.iter().any(|error| error.kind == ErrorKind::Denied))
     }
 
     /// The failed calls that are not among `tolerated`, in words.

@@ -1,9 +1,14 @@
 //! What stages are told beside the documents: the `context` of a call, an open JSON object.
 
 use catena_cni::args::CniArgs;
+use catena_cni::json;
 use serde_json::{Map, Value, json};
 
+use crate::node::Grants;
 use crate::pipeline::intent::Intent;
+
+/// The capability by which containerd gives a plugin the pod's annotations, all of them.
+pub const POD_ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
 
 /// The number in every context; it changes only if a member changes its meaning.
 const SCHEMA: u32 = 1;
@@ -21,8 +26,10 @@ pub struct Context {
     pub nad: Option<(Option<String>, String)>,
     /// CNI_ARGS.
     pub args: String,
-    /// The attachment's capability arguments.
+    /// The attachment's capability arguments; of [`POD_ANNOTATIONS`] among them stages see nothing.
     pub runtime_config: Map<String, Value>,
+    /// The pod's annotations, of which a stage sees those that it is granted.
+    pub annotations: Map<String, Value>,
     /// What the attachment asks for, as stages see it.
     pub request: Value,
     /// What was arranged.
@@ -34,16 +41,18 @@ pub struct Context {
 }
 
 impl Context {
-    /// The JSON text for a call with these tags.
-    pub fn text(&self, tags: &[String]) -> String {
+    /// The JSON text for a call with these tags to a module with these grants.
+    pub fn text(&self, tags: &[String], grants: &Grants) -> String {
+        let mut runtime_config = self.runtime_config.clone();
+        json::remove(&mut runtime_config, POD_ANNOTATIONS);
         let mut context = json!({
             "schema": SCHEMA,
             "sandbox": self.sandbox,
             "primary": self.primary,
             "attachments": self.attachments,
             "name": self.name,
-            "annotations": {},
-            "runtimeConfig": self.runtime_config,
+            "annotations": granted(&self.annotations, grants),
+            "runtimeConfig": runtime_config,
             "request": self.request,
             "intent": self.intent.to_value(),
             "tags": tags,
@@ -78,18 +87,58 @@ impl Context {
     }
 }
 
-/// The context of an `arrange` call, which is about no attachment in particular.
-pub fn arrange_text(sandbox: &str, args: &str, secondary_defaults: &str) -> String {
-    let mut context = json!({
-        "schema": SCHEMA,
-        "sandbox": sandbox,
-        "annotations": {},
-        "secondaryDefaults": secondary_defaults,
-    });
-    if let Some(pod) = pod(args) {
-        context["pod"] = pod;
+/// The facts that `arrange` is told, which are about no attachment in particular.
+#[derive(Debug, Clone)]
+pub struct ArrangeContext {
+    /// CNI_NETNS as it was given.
+    pub sandbox: String,
+    /// CNI_ARGS.
+    pub args: String,
+    /// The node's `secondaryDefaults`.
+    pub secondary_defaults: String,
+    /// The pod's annotations, of which a stage sees those that it is granted.
+    pub annotations: Map<String, Value>,
+}
+
+impl ArrangeContext {
+    /// The JSON text for a call to a module with these grants.
+    pub fn text(&self, grants: &Grants) -> String {
+        let mut context = json!({
+            "schema": SCHEMA,
+            "sandbox": self.sandbox,
+            "annotations": granted(&self.annotations, grants),
+            "secondaryDefaults": self.secondary_defaults,
+        });
+        if let Some(pod) = pod(&self.args) {
+            context["pod"] = pod;
+        }
+        context.to_string()
     }
-    context.to_string()
+}
+
+/// The pod's annotations as capability arguments carry them; none where the runtime gives none.
+pub fn annotations(runtime_config: &Map<String, Value>) -> Map<String, Value> {
+    let all = json::get(runtime_config, POD_ANNOTATIONS).and_then(Value::as_object);
+    let texts = all.into_iter().flatten().filter(|(_, value)| value.is_string());
+    texts.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// A config of catena as `admit` is shown it: annotations come with the context, as far as they are granted.
+pub fn without_annotations(raw: &Map<String, Value>) -> Map<String, Value> {
+    let mut raw = raw.clone();
+    for (key, value) in &mut raw {
+        if json::same_name(key, "runtimeConfig")
+            && let Value::Object(arguments) = value
+        {
+            json::remove(arguments, POD_ANNOTATIONS);
+        }
+    }
+    raw
+}
+
+fn granted(annotations: &Map<String, Value>, grants: &Grants) -> Map<String, Value> {
+    let granted = annotations.iter().filter(|(key, _)| grants.annotations.contains(*key));
+    granted.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 fn nad_value((namespace, name): &(Option<String>, String)) -> Value {
@@ -126,17 +175,39 @@ mod tests {
             nad: Some((Some("ns".into()), "net".into())),
             args: "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web".into(),
             runtime_config: Map::new(),
+            annotations: Map::new(),
             request: json!({ "defaultRoute": [] }),
             intent: Intent::default(),
             attachments: 2,
             delegate_version: Some("0.2.0".into()),
         };
-        let value: Value = serde_json::from_str(&context.text(&["empty".to_owned()])).unwrap();
+        let value: Value =
+            serde_json::from_str(&context.text(&["empty".to_owned()], &Grants::default())).unwrap();
         assert_eq!(value["schema"], 1);
         assert_eq!(value["pod"], json!({ "namespace": "default", "name": "web" }));
         assert_eq!(value["attachment"], json!({ "namespace": "ns", "name": "net" }));
         assert_eq!(value["tags"], json!(["empty"]));
         assert_eq!(value["delegateVersion"], "0.2.0");
         assert_eq!(value["intent"]["ipv4"]["action"], "leave");
+    }
+
+    #[test]
+    fn of_annotations_a_stage_sees_what_it_is_granted() {
+        let all = json!({
+            "io.kubernetes.cri.pod-annotations": {"example.com/a": "1", "example.com/b": "2", "n": 3},
+            "mac": "02:00:00:00:00:01"
+        });
+        let runtime_config = all.as_object().unwrap().clone();
+        let context = ArrangeContext {
+            sandbox: "/n".into(),
+            args: String::new(),
+            secondary_defaults: "keep".into(),
+            annotations: annotations(&runtime_config),
+        };
+        let grants = Grants::parse("", &json!({"annotations": ["example.com/a", "n"]})).unwrap();
+        let value: Value = serde_json::from_str(&context.text(&grants)).unwrap();
+        assert_eq!(value["annotations"], json!({"example.com/a": "1"}));
+        let value: Value = serde_json::from_str(&context.text(&Grants::default())).unwrap();
+        assert_eq!(value["annotations"], json!({}));
     }
 }

@@ -48,6 +48,8 @@ pub enum PipelineError {
         source: StageError,
         /// What the kernel said to its calls.
         calls: Vec<String>,
+        /// Whether one of them was refused for lack of a grant.
+        ungranted: bool,
     },
     /// A stage returned ok although a call of its failed.
     #[error("{blame}: returned ok although a route call failed: {first}")]
@@ -58,6 +60,8 @@ pub enum PipelineError {
         first: String,
         /// All failed calls.
         calls: Vec<String>,
+        /// Whether one of them was refused for lack of a grant.
+        ungranted: bool,
     },
     /// Its answer cannot be used.
     #[error("{blame}: {what}")]
@@ -84,12 +88,17 @@ impl PipelineError {
     pub fn code(&self) -> u32 {
         match self {
             // A stage that hands on what the kernel said has no code of its own for it.
-            PipelineError::Stage { source: StageError::Failed { code: OWN, .. }, calls, .. }
-                if !calls.is_empty() =>
-            {
-                code::ROUTE
+            PipelineError::Stage {
+                source: StageError::Failed { code: OWN, .. }, calls, ungranted, ..
+            } if !calls.is_empty() => {
+                if *ungranted {
+                    code::DENIED
+                } else {
+                    code::ROUTE
+                }
             }
             PipelineError::Stage { source, .. } => source.code(),
+            PipelineError::Swallowed { ungranted: true, .. } => code::DENIED,
             PipelineError::Swallowed { .. } => code::ROUTE,
             PipelineError::Outcome { .. } => code::BAD_OUTCOME,
             PipelineError::Undo { .. } => code::UNDO,
@@ -107,7 +116,7 @@ impl PipelineError {
     /// The CNI error's details, in order.
     pub fn details(&self) -> Vec<String> {
         match self {
-            PipelineError::Stage { blame, source, calls } => {
+            PipelineError::Stage { blame, source, calls, .. } => {
                 let mut details = match source {
                     // The message is the bare reason, so stage and attachment stand here.
                     StageError::Denied(_) => vec![format!("denied by {blame}")],
@@ -136,6 +145,8 @@ impl PipelineError {
     /// undo that is not exact.
     pub fn is_skippable(&self) -> bool {
         match self {
+            PipelineError::Stage { ungranted: true, .. }
+            | PipelineError::Swallowed { ungranted: true, .. } => false,
             PipelineError::Stage { source, .. } => {
                 !matches!(source, StageError::Denied(_) | StageError::Ungranted(_) | StageError::Internal(_))
             }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::cni::OnError;
 use crate::inject;
+use crate::node::OnError;
 use crate::pipeline::bench::{Bench, Traces};
-use crate::pipeline::context::Context;
+use crate::pipeline::context::{ArrangeContext, Context};
 use crate::pipeline::error::{Blame, PipelineError};
 use crate::pipeline::intent::Intent;
 use crate::pipeline::selection::{Pipeline, Stage};
@@ -39,6 +39,17 @@ pub struct Subject {
     pub context: Context,
 }
 
+/// What `arrange` is about.
+#[derive(Debug, Clone)]
+pub struct About {
+    /// catena's own network name.
+    pub network: String,
+    /// CNI_IFNAME.
+    pub ifname: String,
+    /// The rest.
+    pub context: ArrangeContext,
+}
+
 /// What goes through the stages of one attachment.
 #[derive(Debug, Clone)]
 pub struct Work {
@@ -46,8 +57,37 @@ pub struct Work {
     pub document: Document,
     /// The tags that were set.
     pub tags: Vec<String>,
+    /// Those of them that stages of the baseline set, which are all that the baseline knows.
+    pub baseline_tags: Vec<String>,
     /// The publications, by key.
     pub publications: BTreeMap<String, String>,
+}
+
+impl Work {
+    /// What the stages of an attachment begin with.
+    pub fn new(document: Document) -> Work {
+        Work { document, tags: Vec::new(), baseline_tags: Vec::new(), publications: BTreeMap::new() }
+    }
+
+    /// The tags that count for a stage.
+    fn tags(&self, stage: &Stage) -> &[String] {
+        if stage.baseline { &self.baseline_tags } else { &self.tags }
+    }
+
+    fn take(&mut self, stage: &Stage, outcome: Outcome) {
+        if let Some(document) = outcome.result {
+            self.document = document;
+        }
+        for tag in outcome.tags {
+            if stage.baseline && !self.baseline_tags.contains(&tag) {
+                self.baseline_tags.push(tag.clone());
+            }
+            if !self.tags.contains(&tag) {
+                self.tags.push(tag);
+            }
+        }
+        self.publications.extend(outcome.publications);
+    }
 }
 
 impl Caller {
@@ -60,7 +100,7 @@ impl Caller {
             ifname: subject.ifname.clone(),
             position: u32::try_from(subject.position).unwrap_or(u32::MAX),
             config: stage.config.clone(),
-            context: subject.context.text(tags),
+            context: subject.context.text(tags, stage.module.grants()),
         }
     }
 }
@@ -94,14 +134,23 @@ fn record(blame: &Blame, usage: &Usage, traces: &Traces, error: Option<&Pipeline
 pub fn arrange(
     pipeline: &Pipeline,
     caller: &Caller,
-    about: &Call,
+    about: &About,
     subjects: &mut [Subject],
     bench: &mut Bench,
     records: &mut Vec<StageRecord>,
 ) -> Result<(), PipelineError> {
     for stage in pipeline.with(Export::Arrange) {
         let blame = blame(stage, "arrange", None);
-        let call = Call { config: stage.config.clone(), command: caller.command, ..about.clone() };
+        let call = Call {
+            command: caller.command,
+            mode: caller.mode,
+            container_id: caller.container_id.clone(),
+            network: about.network.clone(),
+            ifname: about.ifname.clone(),
+            position: 0,
+            config: stage.config.clone(),
+            context: about.context.text(stage.module.grants()),
+        };
         let list: Vec<Value> = subjects
             .iter()
             .map(|subject| subject.context.arrange_value(subject.position, &subject.network, &subject.ifname))
@@ -110,12 +159,10 @@ pub fn arrange(
         let (result, host, usage) = stage.module.arrange(&call, &Value::from(list).to_string(), host);
         let traces = bench.take_back(host);
         inject::point("pipeline/arrange");
-        let intents = result
-            .map_err(|source| PipelineError::Stage { blame: blame.clone(), source, calls: traces.calls() })
-            .and_then(|text| {
-                Intent::read_all(&text, subjects.len())
-                    .map_err(|error| PipelineError::Outcome { blame: blame.clone(), what: error.to_string() })
-            });
+        let intents = result.map_err(|source| failed(&blame, source, &traces)).and_then(|text| {
+            Intent::read_all(&text, subjects.len())
+                .map_err(|error| PipelineError::Outcome { blame: blame.clone(), what: error.to_string() })
+        });
         records.push(record(&blame, &usage, &traces, intents.as_ref().err()));
         for (subject, intent) in subjects.iter_mut().zip(intents?) {
             subject.context.intent = intent;
@@ -140,11 +187,7 @@ pub fn admit(
         let (result, host, usage) = stage.module.admit(&call, &config, host);
         let traces = bench.take_back(host);
         inject::point("pipeline/admit");
-        let result = result.map_err(|source| PipelineError::Stage {
-            blame: blame.clone(),
-            source,
-            calls: traces.calls(),
-        });
+        let result = result.map_err(|source| failed(&blame, source, &traces));
         records.push(record(&blame, &usage, &traces, result.as_ref().err()));
         if let Verdict::Rewrite(text) = result? {
             config = text;
@@ -166,14 +209,14 @@ pub fn add(
 ) -> Result<(), PipelineError> {
     for stage in pipeline.with(Export::Stage) {
         let blame = blame(stage, "stage", Some(subject));
-        if !stage.is_due(&work.tags) {
+        if !stage.is_due(work.tags(stage)) {
             records.push(StageRecord {
                 outcome: "skipped",
                 ..record(&blame, &Usage::default(), &Traces::default(), None)
             });
             continue;
         }
-        let call = caller.call(stage, subject, &work.tags);
+        let call = caller.call(stage, subject, work.tags(stage));
         let mark = bench.journal.mark();
         let host = bench.host(&caller.container_id, scope.clone(), false);
         let (result, host, usage) = stage.module.run(&call, &work.document, host);
@@ -195,7 +238,7 @@ pub fn add(
             Ok(outcome) => {
                 entry.tags.clone_from(&outcome.tags);
                 entry.tolerated = traces.tolerated(&outcome.tolerated);
-                take(work, outcome);
+                work.take(stage, outcome);
                 records.push(entry);
             }
             Err(error) if stage.on_error == OnError::Skip && error.is_skippable() => {
@@ -211,36 +254,28 @@ pub fn add(
     Ok(())
 }
 
+fn failed(blame: &Blame, source: StageError, traces: &Traces) -> PipelineError {
+    let ungranted = traces.ungranted(&[]);
+    PipelineError::Stage { blame: Box::new(blame.clone()), source, calls: traces.calls(), ungranted }
+}
+
 /// A stage's answer counts only if none of its calls failed without a reason to accept it.
 fn judge(
     blame: &Blame,
     result: Result<Outcome, StageError>,
     traces: &Traces,
 ) -> Result<Outcome, PipelineError> {
-    let outcome = result.map_err(|source| PipelineError::Stage {
-        blame: Box::new(blame.clone()),
-        source,
-        calls: traces.calls(),
-    })?;
+    let outcome = result.map_err(|source| failed(blame, source, traces))?;
     let calls = traces.untolerated(&outcome.tolerated);
     match calls.first() {
         None => Ok(outcome),
-        Some(first) => {
-            Err(PipelineError::Swallowed { blame: Box::new(blame.clone()), first: first.clone(), calls })
-        }
+        Some(first) => Err(PipelineError::Swallowed {
+            blame: Box::new(blame.clone()),
+            first: first.clone(),
+            calls,
+            ungranted: traces.ungranted(&outcome.tolerated),
+        }),
     }
-}
-
-fn take(work: &mut Work, outcome: Outcome) {
-    if let Some(document) = outcome.result {
-        work.document = document;
-    }
-    for tag in outcome.tags {
-        if !work.tags.contains(&tag) {
-            work.tags.push(tag);
-        }
-    }
-    work.publications.extend(outcome.publications);
 }
 
 /// Runs the stages of one attachment on check, in order, or on del, in reverse. They may only look; all
@@ -260,11 +295,11 @@ pub fn look(
     };
     let mut failures = Vec::new();
     for stage in stages {
-        if !stage.is_due(&work.tags) {
+        if !stage.is_due(work.tags(stage)) {
             continue;
         }
         let blame = blame(stage, "stage", Some(subject));
-        let call = caller.call(stage, subject, &work.tags);
+        let call = caller.call(stage, subject, work.tags(stage));
         let host = bench.host(&caller.container_id, scope.clone(), true);
         let (result, host, usage) = stage.module.run(&call, &work.document, host);
         let traces = bench.take_back(host);

@@ -114,8 +114,10 @@ pub enum StageError {
         backtrace: Vec<String>,
     },
     /// It computed too long.
-    #[error("the module used up its {} units of fuel", limits::FUEL)]
+    #[error("the module used up its {most} units of fuel; {}", limits::remedy(Some("fuel")))]
     Fuel {
+        /// How much it had.
+        most: u64,
         /// The guest's functions, innermost first.
         backtrace: Vec<String>,
     },
@@ -157,7 +159,7 @@ impl StageError {
     pub fn details(&self) -> Vec<String> {
         match self {
             Self::Failed { details, .. } => details.iter().cloned().collect(),
-            Self::Trap { backtrace, .. } | Self::Fuel { backtrace } if !backtrace.is_empty() => {
+            Self::Trap { backtrace, .. } | Self::Fuel { backtrace, .. } if !backtrace.is_empty() => {
                 vec![format!("in {}", backtrace.join(" < "))]
             }
             _ => Vec::new(),

@@ -12,7 +12,7 @@ use super::error::StageError;
 use super::host::FailedCall;
 use super::limits::{self, Exceeded};
 use super::pointer;
-use crate::node::{Grants, Member, RouteGrant, RouteOp};
+use crate::node::{Grants, Limits, Member, RouteGrant, RouteOp};
 
 /// The contract's package.
 pub const PACKAGE: &str = "catena:stage";
@@ -76,9 +76,14 @@ pub fn is_wasi(import: &str) -> bool {
 ///
 /// # Errors
 /// [`StageError::Limit`], [`StageError::BadOutcome`] or [`StageError::Ungranted`].
-pub fn check_outcome(before: &Document, outcome: &Outcome, grants: &Grants) -> Result<(), StageError> {
+pub fn check_outcome(
+    before: &Document,
+    outcome: &Outcome,
+    grants: &Grants,
+    limits: &Limits,
+) -> Result<(), StageError> {
     if let Some(after) = &outcome.result {
-        check_result(before, after, grants)?;
+        check_result(before, after, grants, limits)?;
     }
     check_tags(&outcome.tags)?;
     check_publications(&outcome.publications, grants)
@@ -102,7 +107,7 @@ pub fn check_tolerations(tolerated: &[(u32, String)], failed: &[FailedCall]) -> 
 
 fn check_tags(tags: &[String]) -> Result<(), StageError> {
     if tags.len() > limits::TAGS {
-        return Err(Exceeded::new("tags", limits::TAGS).into());
+        return Err(Exceeded::fixed("tags", limits::TAGS).into());
     }
     let is_tag = |tag: &str| {
         let rest = |byte: u8| {
@@ -141,14 +146,19 @@ fn check_publications(publications: &[(String, String)], grants: &Grants) -> Res
         bytes = bytes.saturating_add(key.len()).saturating_add(text.len());
     }
     if bytes > limits::PUBLICATIONS {
-        return Err(Exceeded::new("bytes of publications", limits::PUBLICATIONS).into());
+        return Err(Exceeded::fixed("bytes of publications", limits::PUBLICATIONS).into());
     }
     Ok(())
 }
 
-fn check_result(before: &Document, after: &Document, grants: &Grants) -> Result<(), StageError> {
-    if after.text.len() > limits::RESULT {
-        return Err(Exceeded::new("bytes of a result", limits::RESULT).into());
+fn check_result(
+    before: &Document,
+    after: &Document,
+    grants: &Grants,
+    limits: &Limits,
+) -> Result<(), StageError> {
+    if after.text.len() > limits.result {
+        return Err(Exceeded::new("bytes of a result", limits.result, "resultKiB").into());
     }
     if after == before {
         return Ok(());
@@ -240,9 +250,14 @@ fn ungranted_change(
 ///
 /// # Errors
 /// [`StageError::Limit`], [`StageError::BadOutcome`] or [`StageError::Ungranted`].
-pub fn check_rewrite(before: &str, after: &str, grants: &Grants) -> Result<String, StageError> {
-    if after.len() > limits::RESULT {
-        return Err(Exceeded::new("bytes of a config", limits::RESULT).into());
+pub fn check_rewrite(
+    before: &str,
+    after: &str,
+    grants: &Grants,
+    limits: &Limits,
+) -> Result<String, StageError> {
+    if after.len() > limits.result {
+        return Err(Exceeded::new("bytes of a config", limits.result, "resultKiB").into());
     }
     let old = json::parse(before.as_bytes()).map_err(|error| {
         StageError::BadOutcome(format!("the config that it was to admit is not JSON: {error}"))
@@ -311,7 +326,7 @@ mod tests {
     }
 
     fn check(outcome: &Outcome, granted: Value) -> Result<(), StageError> {
-        check_outcome(&document(&result()), outcome, &grants(granted))
+        check_outcome(&document(&result()), outcome, &grants(granted), &Limits::default())
     }
 
     #[test]
@@ -352,7 +367,7 @@ mod tests {
         });
         let new = catena_cni::result::convert(&old, SpecVersion::V1_1_0).unwrap();
         let outcome = Outcome { result: Some(document(&new)), ..Outcome::default() };
-        assert_eq!(check_outcome(&document(&old), &outcome, &Grants::default()), Ok(()));
+        assert_eq!(check_outcome(&document(&old), &outcome, &Grants::default(), &Limits::default()), Ok(()));
     }
 
     #[test]
@@ -378,7 +393,7 @@ mod tests {
             assert_eq!(error.code(), 106, "{error}");
             assert!(error.to_string().contains(part), "{part} in {error}");
         }
-        let large = with("cni/1.1.0", &" ".repeat(limits::RESULT + 1));
+        let large = with("cni/1.1.0", &" ".repeat(Limits::default().result + 1));
         assert_eq!(check(&large, all).unwrap_err().code(), 103);
     }
 
@@ -386,9 +401,9 @@ mod tests {
     fn a_raw_result_stays() {
         let raw = Document { format: "raw".into(), text: r#"{"cniVersion":"9.0.0"}"#.into() };
         let same = Outcome { result: Some(raw.clone()), ..Outcome::default() };
-        assert_eq!(check_outcome(&raw, &same, &Grants::default()), Ok(()));
+        assert_eq!(check_outcome(&raw, &same, &Grants::default(), &Limits::default()), Ok(()));
         let invented = Outcome { result: Some(document(&result())), ..Outcome::default() };
-        assert!(check_outcome(&raw, &invented, &Grants::default()).is_err());
+        assert!(check_outcome(&raw, &invented, &Grants::default(), &Limits::default()).is_err());
     }
 
     #[test]
@@ -428,7 +443,8 @@ mod tests {
     #[test]
     fn rewrites() {
         let before = r#"{"type":"bridge","mtu":1500,"plugins":[{"type":"a","x":1}]}"#;
-        let rewrite = |after: &str, granted: Value| check_rewrite(before, after, &grants(granted));
+        let rewrite =
+            |after: &str, granted: Value| check_rewrite(before, after, &grants(granted), &Limits::default());
         assert_eq!(rewrite(before, json!({})).unwrap(), before);
         let mtu = r#"{"type":"bridge","mtu":9000,"plugins":[{"type":"a","x":1}]}"#;
         assert!(rewrite(mtu, json!({})).unwrap_err().to_string().contains(r#"{"config":["/mtu"]}"#));

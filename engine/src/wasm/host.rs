@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::limits::{self, Exceeded, Meter};
 use super::text::plain;
 use super::wasi::Wasi;
-use crate::node::Grants;
+use crate::node::{Grants, Limits};
 use crate::routes::error::{ErrorKind, RouteError};
 use crate::routes::journal::Journal;
 use crate::routes::kernel::{Kernel, Scope, Undo};
@@ -65,15 +65,6 @@ impl Host {
         self.netns
             .as_ref()
             .map_or_else(|| "no namespace".to_owned(), |netns| netns.path().display().to_string())
-    }
-
-    /// Keeps a log line if there is room.
-    pub(super) fn log(&mut self, level: Level, text: &str) {
-        if self.logs.len() < limits::LOG_LINES {
-            self.logs.push(LogLine { level, text: plain(text, limits::LOG_LINE) });
-        } else {
-            self.dropped_lines += 1;
-        }
     }
 
     /// The last error that was logged: a panic's message, if there was one.
@@ -145,18 +136,26 @@ pub(super) struct State {
     pub(super) meter: Meter,
     pub(super) wasi: Option<Wasi>,
     calls: u32,
-    log_calls: u32,
+    log_calls: usize,
 }
 
 impl State {
-    pub(super) fn new(host: Host, name: Arc<str>, grants: Arc<Grants>, wasi: Option<Wasi>) -> Self {
-        Self { host, name, grants, meter: Meter::default(), wasi, calls: 0, log_calls: 0 }
+    pub(super) fn new(
+        host: Host,
+        name: Arc<str>,
+        grants: Arc<Grants>,
+        limits: Limits,
+        wasi: Option<Wasi>,
+    ) -> Self {
+        Self { host, name, grants, meter: Meter::new(limits), wasi, calls: 0, log_calls: 0 }
     }
 
     /// Numbers a call of `routes` or `links`, from 1.
     pub(super) fn begin(&mut self) -> Result<u32, Exceeded> {
-        if self.calls >= limits::HOST_CALLS {
-            return Err(Exceeded { what: "host calls", most: u64::from(limits::HOST_CALLS) });
+        let most = self.meter.limits.host_calls;
+        if self.calls >= most {
+            let key = Some("hostCalls");
+            return Err(Exceeded { what: "host calls", most: u64::from(most), key });
         }
         self.calls += 1;
         Ok(self.calls)
@@ -164,11 +163,21 @@ impl State {
 
     /// Counts a call of `log`.
     pub(super) fn begin_log(&mut self) -> Result<(), Exceeded> {
-        if self.log_calls >= limits::LOG_CALLS {
-            return Err(Exceeded { what: "calls of log", most: u64::from(limits::LOG_CALLS) });
+        let most = limits::log_calls(&self.meter.limits);
+        if self.log_calls >= most {
+            return Err(Exceeded::new("calls of log", most, "logLines"));
         }
         self.log_calls += 1;
         Ok(())
+    }
+
+    /// Keeps a log line if there is room.
+    pub(super) fn log(&mut self, level: Level, text: &str) {
+        if self.host.logs.len() < self.meter.limits.log_lines {
+            self.host.logs.push(LogLine { level, text: plain(text, limits::LOG_LINE) });
+        } else {
+            self.host.dropped_lines += 1;
+        }
     }
 
     /// Records a failed call.

@@ -17,6 +17,7 @@ use super::limits::{self, Exceeded};
 use super::module::Module;
 use super::text::plain;
 use super::wasi::Wasi;
+use crate::node::Limits;
 use crate::{inject, panic};
 
 /// The answer, the host as the run left it, and what the run has cost.
@@ -30,8 +31,8 @@ impl Module {
             indices.load(&mut *store, instance)?.call_arrange(store, &call.into(), attachments)
         });
         let answer = answer.and_then(|text| {
-            if text.len() > limits::RESULT {
-                return Err(Exceeded::new("bytes of an answer", limits::RESULT).into());
+            if text.len() > self.limits.result {
+                return Err(Exceeded::new("bytes of an answer", self.limits.result, "resultKiB").into());
             }
             Ok(text)
         });
@@ -46,7 +47,9 @@ impl Module {
         });
         let answer = answer.and_then(|verdict| match verdict {
             admit::Verdict::Allow => Ok(Verdict::Allow),
-            admit::Verdict::Rewrite(text) => check_rewrite(config, &text, &self.grants).map(Verdict::Rewrite),
+            admit::Verdict::Rewrite(text) => {
+                check_rewrite(config, &text, &self.grants, &self.limits).map(Verdict::Rewrite)
+            }
         });
         (answer, host, usage)
     }
@@ -64,7 +67,7 @@ impl Module {
                 outcome.result = None;
                 outcome.publications.clear();
             }
-            check_outcome(document, &outcome, &self.grants)?;
+            check_outcome(document, &outcome, &self.grants, &self.limits)?;
             check_tolerations(&outcome.tolerated, &host.failed_calls)?;
             Ok(outcome)
         });
@@ -104,7 +107,7 @@ impl Module {
         let runtime = wasi.as_ref().map(Wasi::runtime);
         // What earlier runs left is not this run's.
         host.failed_calls.clear();
-        let state = State::new(host, Arc::clone(&self.name), Arc::clone(&self.grants), wasi);
+        let state = State::new(host, Arc::clone(&self.name), Arc::clone(&self.grants), self.limits, wasi);
         let mut store = limits::store(self.pre.engine(), state);
         // A panic in a host function unwinds through the guest. It must not take the journal with it.
         let answer = catch_unwind(AssertUnwindSafe(|| {
@@ -112,16 +115,16 @@ impl Module {
             inject::point("wasm/call");
             self.pre.instantiate(&mut store).and_then(|instance| call(&mut store, &instance))
         }));
-        let fuel = limits::FUEL.saturating_sub(store.get_fuel().unwrap_or_default());
+        let fuel = self.limits.fuel.saturating_sub(store.get_fuel().unwrap_or_default());
         let mut state = store.into_data();
         for (level, line) in state.wasi.as_ref().map(Wasi::lines).unwrap_or_default() {
-            state.host.log(level, &line);
+            state.log(level, &line);
         }
         let usage = Usage { fuel, duration: start.elapsed(), memory: state.meter.peak };
         let answer = match answer {
             Ok(Ok(Ok(answer))) => Ok(answer),
             Ok(Ok(Err(error))) => Err(said(error)),
-            Ok(Err(error)) => Err(classify(&error, state.host.last_error())),
+            Ok(Err(error)) => Err(classify(&error, &self.limits, state.host.last_error())),
             Err(payload) => {
                 // A request may be under way on its connection.
                 state.host.kernel = None;
@@ -155,28 +158,28 @@ fn said(error: types::Error) -> StageError {
 
 /// Why a run ended without an answer. `last_words` is what the module logged last as an error: a panic's
 /// message, since a panic ends as a bare trap.
-fn classify(error: &wasmtime::Error, last_words: Option<&str>) -> StageError {
+fn classify(error: &wasmtime::Error, limits: &Limits, last_words: Option<&str>) -> StageError {
     let backtrace = backtrace(error);
     if let Some(exceeded) = error.downcast_ref::<Exceeded>() {
         return (*exceeded).into();
     }
     match error.downcast_ref::<Trap>() {
-        Some(Trap::OutOfFuel) => return StageError::Fuel { backtrace },
-        Some(Trap::StackOverflow) => return Exceeded::new("bytes of stack", limits::STACK).into(),
+        Some(Trap::OutOfFuel) => return StageError::Fuel { most: limits.fuel, backtrace },
+        Some(Trap::StackOverflow) => return Exceeded::fixed("bytes of stack", limits::STACK).into(),
         _ => {}
     }
     let root = error.root_cause().to_string();
     // wasmtime has no types for these two.
     if root.starts_with("resource limit exceeded") {
         let (what, most) = match root.as_str() {
-            text if text.contains("instance") => ("instances", limits::INSTANCES),
-            text if text.contains("memory") => ("memories", limits::MEMORIES),
-            _ => ("tables", limits::TABLES),
+            text if text.contains("instance") => ("instances", limits.instances),
+            text if text.contains("memory") => ("memories", limits.memories),
+            _ => ("tables", limits.tables),
         };
-        return Exceeded::new(what, most).into();
+        return Exceeded::new(what, most, what).into();
     }
     if root.contains("fuel allocated for hostcalls has been exhausted") {
-        return Exceeded::new("bytes in one call", limits::TRANSFER).into();
+        return Exceeded::new("bytes in one call", limits::transfer(limits), "resultKiB").into();
     }
     let message = match error.downcast_ref::<wasmtime_wasi::I32Exit>() {
         Some(exit) => format!("it exited with status {}", exit.0),

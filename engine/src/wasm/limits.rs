@@ -1,41 +1,17 @@
-//! What a run of a stage may use: every number, and the only function that makes a store.
+//! What a run of a stage may use: the numbers that no node changes (the others are [`Limits`]), and the only function
+//! that makes a store.
 
 use std::fmt;
 
 use wasmtime::{Engine, ResourceLimiter, Store};
 
 use super::host::State;
+use crate::node::Limits;
 
-/// Bytes of linear memory, all memories of a run together. A Rust stage begins with 1.1 MiB, a JavaScript one
-/// with 9 and a Python one with 12.
-pub const MEMORY: usize = 32 << 20;
-/// Elements, all tables of a run together. A JavaScript stage has 7,688.
-pub const TABLE_ELEMENTS: usize = 32_768;
-/// Core instances. A Python stage has 65.
-pub const INSTANCES: usize = 128;
-/// Tables: no more than instances.
-pub const TABLES: usize = 128;
-/// Linear memories. Adapters need two or three.
-pub const MEMORIES: usize = 8;
 /// Bytes of stack; set in the engine's configuration, since it is compiled in. Far below a main thread's 8 MiB.
 pub const STACK: usize = 512 << 10;
-/// Units of fuel, which are about instructions: the verdict is the same on a loaded node. A Rust stage needs
-/// 0.6 million for a result of 2 KB, a JavaScript one 7.3; all of it is 30 ms on an idle core.
-pub const FUEL: u64 = 50_000_000;
-/// Bytes of a document that a stage returns. Real results have some KB.
-pub const RESULT: usize = 1 << 20;
-/// Calls of `routes` and `links` in one run: each costs system calls.
-pub const HOST_CALLS: u32 = 256;
-/// Log lines that are kept of one run.
-pub const LOG_LINES: usize = 64;
 /// Bytes of a log line.
 pub const LOG_LINE: usize = 1024;
-/// Calls of `log` in one run. The lines beyond [`LOG_LINES`] are only
-/// counted, but each still costs the host a copy.
-pub const LOG_CALLS: u32 = 1024;
-/// Bytes that one call may carry from a guest to the host: a result and its publications. Without it a list of
-/// a million references to one long text would fill the host's memory.
-pub const TRANSFER: usize = 4 << 20;
 /// Bytes of an error text from a stage: what a CNI error's reader may still read.
 pub const MESSAGE: usize = 4096;
 /// Tags of one outcome.
@@ -51,29 +27,64 @@ pub const OUTPUT: usize = 1 << 20;
 /// Bytes of random numbers per WASI call.
 pub const RANDOM: u64 = 64 << 10;
 
+/// Calls of `log` in one run. The lines beyond the limit are only counted, but each still costs the host a copy.
+pub fn log_calls(limits: &Limits) -> usize {
+    limits.log_lines.saturating_mul(16)
+}
+
+/// Bytes that one call may carry from a guest to the host: a result and its publications. Without it a list of
+/// a million references to one long text would fill the host's memory.
+pub fn transfer(limits: &Limits) -> usize {
+    limits.result.saturating_mul(4)
+}
+
 /// A limit that a run went over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("more than {most} {what}")]
+#[error("more than {most} {what}; {}", remedy(*key))]
 pub struct Exceeded {
     /// Of what.
     pub what: &'static str,
     /// How much is allowed.
     pub most: u64,
+    /// Where the node can change it; none where nobody can.
+    pub key: Option<&'static str>,
 }
 
 impl Exceeded {
-    pub(super) fn new(what: &'static str, most: usize) -> Self {
-        Self { what, most: most as u64 }
+    /// A limit that a node can change.
+    pub(super) fn new(what: &'static str, most: usize, key: &'static str) -> Self {
+        Self { what, most: most as u64, key: Some(key) }
+    }
+
+    /// A limit that nobody can change.
+    pub(super) fn fixed(what: &'static str, most: usize) -> Self {
+        Self { what, most: most as u64, key: None }
+    }
+}
+
+/// What to do about a limit.
+pub(super) fn remedy(key: Option<&str>) -> String {
+    match key {
+        Some(key) => {
+            format!("if the module needs more, raise limits.{key} under its name in /etc/catena/node.json")
+        }
+        None => "this limit is fixed, so the module has to do with less".to_owned(),
     }
 }
 
 /// Watches what a run uses.
-#[derive(Default)]
 pub(super) struct Meter {
+    pub(super) limits: Limits,
     memory: usize,
     elements: usize,
     /// Most bytes of linear memory at once; memory never shrinks.
     pub(super) peak: usize,
+}
+
+impl Meter {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { limits, memory: 0, elements: 0, peak: 0 }
+    }
 }
 
 impl fmt::Debug for Meter {
@@ -89,15 +100,14 @@ fn grow(
     current: usize,
     desired: usize,
     own: Option<usize>,
-    what: &'static str,
-    most: usize,
+    limit: Exceeded,
 ) -> wasmtime::Result<bool> {
     if own.is_some_and(|own| desired > own) {
         return Ok(false);
     }
     let grown = total.saturating_add(desired.saturating_sub(current));
-    if grown > most {
-        return Err(Exceeded::new(what, most).into());
+    if grown as u64 > limit.most {
+        return Err(limit.into());
     }
     *total = grown;
     Ok(true)
@@ -110,7 +120,8 @@ impl ResourceLimiter for Meter {
         desired: usize,
         own: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        let allowed = grow(&mut self.memory, current, desired, own, "bytes of memory", MEMORY)?;
+        let limit = Exceeded::new("bytes of memory", self.limits.memory, "memoryMiB");
+        let allowed = grow(&mut self.memory, current, desired, own, limit)?;
         self.peak = self.peak.max(self.memory);
         Ok(allowed)
     }
@@ -121,29 +132,31 @@ impl ResourceLimiter for Meter {
         desired: usize,
         own: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        grow(&mut self.elements, current, desired, own, "table elements", TABLE_ELEMENTS)
+        let limit = Exceeded::new("table elements", self.limits.table_elements, "tableElements");
+        grow(&mut self.elements, current, desired, own, limit)
     }
 
     fn instances(&self) -> usize {
-        INSTANCES
+        self.limits.instances
     }
 
     fn tables(&self) -> usize {
-        TABLES
+        self.limits.tables
     }
 
     fn memories(&self) -> usize {
-        MEMORIES
+        self.limits.memories
     }
 }
 
 /// A store with all limits set.
 pub(super) fn store(engine: &Engine, state: State) -> Store<State> {
+    let limits = state.meter.limits;
     let mut store = Store::new(engine, state);
     store.limiter(|state| &mut state.meter);
     // It fails only in an engine that counts no fuel, and then there is none: nothing would run.
-    let _ = store.set_fuel(FUEL);
-    store.set_hostcall_fuel(TRANSFER);
+    let _ = store.set_fuel(limits.fuel);
+    store.set_hostcall_fuel(transfer(&limits));
     store.set_max_component_handles(HANDLES);
     store
 }
@@ -154,13 +167,13 @@ mod tests {
 
     #[test]
     fn memories_count_together() {
-        let mut meter = Meter::default();
+        let mut meter = Meter::new(Limits::default());
         assert!(meter.memory_growing(0, 20 << 20, None).unwrap());
         assert!(meter.memory_growing(0, 12 << 20, None).unwrap());
         let error = meter.memory_growing(12 << 20, (12 << 20) + 1, None).unwrap_err();
-        assert_eq!(
-            error.downcast_ref::<Exceeded>().unwrap().to_string(),
-            "more than 33554432 bytes of memory"
+        let text = error.downcast_ref::<Exceeded>().unwrap().to_string();
+        assert!(
+            text.starts_with("more than 33554432 bytes of memory; ") && text.contains("limits.memoryMiB")
         );
         assert!(!meter.memory_growing(0, 64 << 20, Some(1 << 20)).unwrap(), "beyond its own maximum");
         assert_eq!(meter.peak, 32 << 20);
@@ -168,7 +181,7 @@ mod tests {
 
     #[test]
     fn tables_count_together() {
-        let mut meter = Meter::default();
+        let mut meter = Meter::new(Limits::default());
         assert!(meter.table_growing(0, 32_768, None).unwrap());
         assert!(meter.table_growing(0, 1, None).is_err());
     }

@@ -12,7 +12,7 @@ impl wit::Host for State {
             wit::Level::Warn => Level::Warn,
             wit::Level::Error => Level::Error,
         };
-        self.host.log(level, &message);
+        self.log(level, &message);
         Ok(())
     }
 }

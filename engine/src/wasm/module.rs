@@ -10,13 +10,14 @@ use super::error::ModuleError;
 use super::grants::{is_wasi, required, speaks};
 use super::host::State;
 use super::wasi;
-use crate::node::Grants;
+use crate::node::{Grants, Limits};
 
 /// A module that is ready to run: its imports are linked, as far as they are granted.
 pub struct Module {
     pub(super) name: Arc<str>,
     digest: String,
     pub(super) grants: Arc<Grants>,
+    pub(super) limits: Limits,
     pub(super) pre: InstancePre<State>,
     pub(super) exports: Exports,
     pub(super) wasi: bool,
@@ -89,13 +90,13 @@ impl Facts<'_> {
     /// [`ModuleError::Contract`] or [`ModuleError::Ungranted`].
     pub fn verify(self, component: &Component) -> Result<(), ModuleError> {
         self.check()?;
-        Module::link(self, component).map(drop)
+        Module::link(self, Limits::default(), component).map(drop)
     }
 }
 
 impl Module {
     /// Links a module whose facts were checked.
-    pub(super) fn link(facts: Facts<'_>, component: &Component) -> Result<Self, ModuleError> {
+    pub(super) fn link(facts: Facts<'_>, limits: Limits, component: &Component) -> Result<Self, ModuleError> {
         let wasi = facts.imports.iter().any(|import| is_wasi(import));
         let linker = linker(component, &facts.grants, wasi);
         let pre = linker.and_then(|linker| linker.instantiate_pre(component));
@@ -117,6 +118,7 @@ impl Module {
             name: facts.name.into(),
             digest: facts.digest.to_owned(),
             grants: Arc::new(facts.grants),
+            limits,
             pre,
             exports,
             wasi,

@@ -135,13 +135,14 @@ impl Modules {
     /// Everything that can be checked is checked before the artifact is even opened.
     fn link(&self, name: &str, source: Source<'_>) -> Result<Module, ModuleError> {
         let facts = self.facts(name, source)?;
+        let limits = self.rule(name).map(|rule| rule.limits).unwrap_or_default();
         facts.check()?;
         let engine = engine()?;
         let component = match source {
             Source::Builtin(builtin) => artifact::builtin(engine, builtin)?,
             Source::Installed(dir, installed) => artifact::installed(engine, dir, name, installed)?,
         };
-        Module::link(facts, &component)
+        Module::link(facts, limits, &component)
     }
 
     fn facts<'a>(&self, name: &'a str, source: Source<'a>) -> Result<Facts<'a>, ModuleError> {

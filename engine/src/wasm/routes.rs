@@ -415,6 +415,7 @@ mod tests {
 
     use super::wit::Host as _;
     use super::*;
+    use crate::node::Limits;
     use crate::routes::netns::Netns;
     use crate::wasm::host::Host;
 
@@ -458,7 +459,7 @@ mod tests {
         host.netns = Some(Arc::new(Netns::current().unwrap()));
         let mine = host.kernel("links").unwrap().find_link("mine").unwrap().unwrap();
         host.scope = Scope { links: vec![mine.index], tables: Vec::new() };
-        State::new(host, "gw".into(), Arc::new(grants), None)
+        State::new(host, "gw".into(), Arc::new(grants), Limits::default(), None)
     }
 
     fn defaults(state: &mut State) -> Vec<wit::Route> {
@@ -619,7 +620,7 @@ mod tests {
     fn without_a_namespace_every_call_fails() {
         let grants = Grants::parse("", &json!({"routes": {"ops": ["read"]}})).unwrap();
         let host = Host::new("c1", Scope::default(), false);
-        let mut state = State::new(host, "gw".into(), Arc::new(grants), None);
+        let mut state = State::new(host, "gw".into(), Arc::new(grants), Limits::default(), None);
         let filter = wit::Filter { family: wit::Family::Ipv4, default_only: true, table: 254 };
         assert_eq!(error(state.list(filter)).0, wit::ErrorKind::Namespace);
         assert_eq!(state.host.failed_calls.len(), 1);

@@ -191,6 +191,10 @@ fn inspect_tells_how_to_install() {
 #[test]
 fn a_damaged_node_file_is_named() {
     let node = Node::new();
-    node.write("/etc/catena/node.json", r#"{"modules": {"x": {"limits": {}}}}"#);
-    refused(node.try_install("x", &stage("", ANSWER), &[]), 3, &["modules.x.limits", "not supported yet"]);
+    node.write("/etc/catena/node.json", r#"{"modules": {"x": {"limits": {"cpu": 1}}}}"#);
+    refused(
+        node.try_install("x", &stage("", ANSWER), &[]),
+        3,
+        &["unknown key modules.x.limits.cpu", "known are"],
+    );
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use catena::node::Limits;
 use catena::wasm::{StageError, limits};
 
 use crate::stage::{ANSWER, appended, run, stage};
@@ -145,14 +146,15 @@ fn result_of(length: usize) -> Vec<u8> {
 
 #[test]
 fn result() {
-    exceeded(&result_of(limits::RESULT + 1), &[], "bytes of a result");
-    let error = error(&result_of(limits::RESULT), &[]);
+    let most = Limits::default().result;
+    exceeded(&result_of(most + 1), &[], "bytes of a result");
+    let error = error(&result_of(most), &[]);
     assert!(matches!(error, StageError::BadOutcome(_)), "blanks are no result: {error}");
 }
 
 #[test]
 fn transfer() {
-    exceeded(&result_of(limits::TRANSFER + 1), &[], "bytes in one call");
+    exceeded(&result_of(limits::transfer(&Limits::default()) + 1), &[], "bytes in one call");
     // A list of 100,000 tags that are all the same 64 KiB: 6 GiB, if the host took them.
     let tags = "(drop (memory.grow (i32.const 20)))
         (loop $l
@@ -189,7 +191,7 @@ fn log_lines() {
     let write = "(call $write (i32.const 1) (i32.const 65536) (i32.const 2000))";
     let (answer, host, _) = run(&stage(WRITE, &repeated(100, write)), &["log=true"]);
     assert!(answer.is_ok(), "long and many lines are cut, not punished");
-    assert_eq!((host.logs.len(), host.dropped_lines), (limits::LOG_LINES, 36));
+    assert_eq!((host.logs.len(), host.dropped_lines), (Limits::default().log_lines, 36));
     assert!(
         host.logs
             .iter()
