@@ -7,9 +7,10 @@ STATIC := -- -C target-feature=+crt-static
 export CATENA_CNI_PLUGINS ?= $(if $(wildcard /usr/lib/cni/ptp),/usr/lib/cni,$(if $(wildcard /opt/cni/bin/ptp),/opt/cni/bin,/usr/lib/cni))
 
 .PHONY: help setup build fast lint unit stages panics integration test demo clean
+.PHONY: bench bench-growth bench-tools instructions
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install what building and testing need (Debian; root only if something is missing)
 	@.ci/setup.sh
@@ -56,6 +57,25 @@ test: unit integration ## Run all tests
 
 demo: build ## Attach two networks to a pod in namespaces of its own, and show what happens
 	@tests/demo $(TARGET)/release/catena
+
+BENCH := $(abspath $(TARGET))/fast/catena-bench
+
+bench-tools: setup
+	$(CARGO) rustc --locked --profile fast -p catena-bench --bin bench-empty $(STATIC)
+	$(CARGO) rustc --locked --profile fast -p catena-bench --bin bench-delegate $(STATIC)
+	$(CARGO) build --locked --profile fast -p catena-bench --bin catena-bench
+
+bench: build bench-tools ## Measure whole calls beside the delegates alone, with the budgets (ROUNDS=100)
+	CATENA_BIN=$(abspath $(TARGET))/release/catena $(BENCH) calls --rounds $(or $(ROUNDS),100) \
+		--dir $(abspath $(TARGET))/bench/place --json $(or $(JSON),$(abspath $(TARGET))/bench/calls.json)
+
+bench-growth: build bench-tools ## Measure how costs grow with attachments, routes, results and state (ROUNDS=10)
+	CATENA_BIN=$(abspath $(TARGET))/release/catena $(BENCH) growth --rounds $(or $(ROUNDS),10) \
+		--dir $(abspath $(TARGET))/bench/place --json $(or $(JSON),$(abspath $(TARGET))/bench/growth.json)
+
+instructions: fast bench-tools ## Compare the instructions of each command with their bounds (callgrind)
+	@.ci/setup.sh --valgrind
+	CATENA_BIN=$(abspath $(TARGET))/fast/catena $(BENCH) instructions --dir $(abspath $(TARGET))/bench/place
 
 clean: ## Remove what was built
 	$(CARGO) clean

@@ -39,6 +39,7 @@ need iproute2 ip
 need util-linux unshare nsenter
 need procps ps
 need iputils-ping ping
+[ "${1:-}" != --valgrind ] || need valgrind /usr/bin/valgrind
 # The stages need a standard library for wasm: rustup's, else Debian's compiler with its source.
 target=wasm32-unknown-unknown
 if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ] &&

@@ -1,0 +1,3 @@
+//! What any process costs: it starts and ends.
+
+fn main() {}
