@@ -36,7 +36,7 @@ unit: setup ## Run the unit tests
 	$(CARGO) test --locked -q --profile fast -p catena --test cni_vectors --test delegate_vectors -- --nocapture
 	$(CARGO) test --locked -q --profile fast -p catenactl
 
-LIGHT := -p catena-cni -p catena-routes -p catena-sdk -p catena-plugin-result-conversion \
+LIGHT := -p catena-cni -p catena-routes -p catena-sdk -p deny-network -p route-override -p catena-plugin-result-conversion \
 	-p catena-plugin-empty-result -p catena-plugin-default-gateway -p catena-plugin-network-status
 
 stages: setup

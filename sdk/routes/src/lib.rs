@@ -28,6 +28,7 @@ mod simulate;
 mod slot;
 mod spec;
 mod table;
+mod text;
 mod undo;
 mod wire;
 

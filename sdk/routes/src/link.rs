@@ -18,6 +18,21 @@ pub struct Link {
 }
 
 impl Link {
+    /// A link for a simulated table: up, 1500 bytes, a veth, with the hardware address 02:00:00:00:00:NN of its
+    /// index.
+    pub fn simulated(index: u32, name: &str) -> Link {
+        Link {
+            index,
+            name: name.to_owned(),
+            alt_names: Vec::new(),
+            mac: Some(format!("02:00:00:00:00:{index:02x}")),
+            mtu: 1500,
+            up: true,
+            carrier: true,
+            kind: Some("veth".to_owned()),
+        }
+    }
+
     /// Whether the text is this link's name, alternative name or hardware address.
     pub fn answers_to(&self, text: &str) -> bool {
         self.name == text

@@ -28,7 +28,6 @@
 mod calls;
 #[cfg(test)]
 mod tests;
-mod text;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -80,16 +79,7 @@ impl TestHost {
     /// its index.
     pub fn link(mut self, name: &str) -> TestHost {
         let index = self.links.len() as u32 + 2;
-        self.links.push(Link {
-            index,
-            name: name.to_owned(),
-            alt_names: Vec::new(),
-            mac: Some(format!("02:00:00:00:00:{index:02x}")),
-            mtu: 1500,
-            up: true,
-            carrier: true,
-            kind: Some("veth".to_owned()),
-        });
+        self.links.push(Link::simulated(index, name));
         self.rebuilt()
     }
 
@@ -99,7 +89,8 @@ impl TestHost {
     /// # Panics
     /// On a text that is no route.
     pub fn route(mut self, text: &str) -> TestHost {
-        let route = text::route(text, &self.links).unwrap_or_else(|e| panic!("{text:?}: {e}"));
+        let route =
+            catena_routes::Route::parse(text, &self.links).unwrap_or_else(|e| panic!("{text:?}: {e}"));
         self.routes.push(route);
         self.rebuilt()
     }
@@ -115,9 +106,15 @@ impl TestHost {
         let mut texts = Vec::new();
         for family in Family::ALL {
             let routes = pod.table.routes(family, MAIN).unwrap_or_default();
-            texts.extend(routes.iter().map(|route| text::show(route, &self.links)));
+            texts.extend(routes.iter().map(|route| route.brief(&self.links)));
         }
         texts
+    }
+
+    /// What was changed so far, in order, as a person reads it: one line for each route that was added or deleted.
+    /// What an error undid is not among them.
+    pub fn changes(&self) -> Vec<String> {
+        self.pod.borrow().journal.describe()
     }
 
     /// A setting of `net.ipv6.conf.LINK`.
@@ -220,6 +217,8 @@ pub fn document(result: &Value) -> Document {
 #[derive(Debug, Clone)]
 pub struct TestCall {
     mode: Mode,
+    container_id: String,
+    network: String,
     ifname: String,
     position: u32,
     config: Value,
@@ -233,11 +232,25 @@ impl TestCall {
             json!({"schema": 1, "sandbox": "/run/netns/test", "primary": true, "name": "default/test"});
         TestCall {
             mode: Mode::Meta,
+            container_id: "test".to_owned(),
+            network: "test".to_owned(),
             ifname: ifname.to_owned(),
             position: 0,
             config: json!({}),
             context: context.as_object().cloned().unwrap_or_default(),
         }
+    }
+
+    /// The attachment's CNI network; `test` unless said.
+    pub fn network(mut self, network: &str) -> TestCall {
+        network.clone_into(&mut self.network);
+        self
+    }
+
+    /// CNI_CONTAINERID; `test` unless said.
+    pub fn container(mut self, container_id: &str) -> TestCall {
+        container_id.clone_into(&mut self.container_id);
+        self
     }
 
     /// catena is the last plugin of somebody else's list.
@@ -273,8 +286,8 @@ impl TestCall {
         Ok(Call {
             command,
             mode: self.mode,
-            container_id: "test".to_owned(),
-            network: "test".to_owned(),
+            container_id: self.container_id.clone(),
+            network: self.network.clone(),
             ifname: self.ifname.clone(),
             position: self.position,
             config: read_config(&self.config.to_string())?,

@@ -1,13 +1,28 @@
-//! Routes as `ip route` writes them.
-
 use std::net::IpAddr;
 
-use catena_routes::{Family, Hop, Link, Prefix, Route};
+use crate::{Family, Hop, Link, Prefix, Route};
 
 /// RTPROT_BOOT: what CNI plugins leave on their routes.
 const PROTOCOL_BOOT: u8 = 3;
 
-pub(super) fn route(text: &str, links: &[Link]) -> Result<Route, String> {
+impl Route {
+    /// Reads a route as `ip route` writes it (ip-route(8)): `default via 10.1.0.1 dev net1 metric 100`, `nexthop`s
+    /// included. Its protocol is boot unless said (`proto ra`); what is not said is the kernel's default.
+    ///
+    /// # Errors
+    /// What is wrong, in words: a link that is not among `links`, an unknown word.
+    pub fn parse(text: &str, links: &[Link]) -> Result<Route, String> {
+        parse(text, links)
+    }
+
+    /// As [`Route::parse`] reads it, without what goes without saying: that somebody added it, and the family's
+    /// usual metric.
+    pub fn brief(&self, links: &[Link]) -> String {
+        show(self, links)
+    }
+}
+
+fn parse(text: &str, links: &[Link]) -> Result<Route, String> {
     let mut words = text.split_whitespace();
     let destination = words.next().ok_or("no destination")?;
     let mut hops: Vec<Hop> = vec![Hop::dev(0)];
@@ -65,8 +80,7 @@ pub(super) fn route(text: &str, links: &[Link]) -> Result<Route, String> {
     Ok(route)
 }
 
-/// Without what goes without saying: that somebody added it, and the family's usual metric.
-pub(super) fn show(route: &Route, links: &[Link]) -> String {
+fn show(route: &Route, links: &[Link]) -> String {
     let name = |index: u32| {
         let link = links.iter().find(|link| link.index == index);
         link.map_or_else(|| format!("index {index}"), |link| link.name.clone())
@@ -76,4 +90,34 @@ pub(super) fn show(route: &Route, links: &[Link]) -> String {
         usual.metric = 0;
     }
     usual.text(&name).replace(" proto boot", "").replace(" proto static", "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let links = [Link::simulated(2, "eth0"), Link::simulated(3, "net1")];
+        for text in [
+            "default via 10.1.0.1 dev eth0",
+            "default via 10.1.0.1 dev eth0 metric 100",
+            "10.1.0.0/24 dev eth0 scope link",
+            "default via fd00::1 dev net1",
+            "default via fd00::1 dev net1 metric 5",
+            "default nexthop via 10.1.0.1 dev eth0 weight 1 nexthop via 10.2.0.1 dev net1 weight 3",
+        ] {
+            assert_eq!(Route::parse(text, &links).unwrap().brief(&links), text);
+        }
+        for (bad, word) in [
+            ("", "no destination"),
+            ("default via 10.1.0.1 dev eth7", "eth7"),
+            ("default via", "via without a value"),
+            ("10.1.0.0/40 dev eth0", "10.1.0.0/40"),
+            ("default dev eth0 colour red", "colour"),
+        ] {
+            let error = Route::parse(bad, &links).unwrap_err();
+            assert!(error.contains(word), "{bad}: {error}");
+        }
+    }
 }
