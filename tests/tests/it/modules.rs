@@ -18,8 +18,13 @@ fn catenactl(world: &World, args: &[&str]) -> Output {
     world.run(CATENACTL, args)
 }
 
+/// Writes the node's own configuration.
+pub(crate) fn node_file(world: &World, node: Value) {
+    world.write("/etc/catena/node.json", node.to_string());
+}
+
 /// Installs a test stage under a name; these grants are given.
-fn install(world: &World, name: &str, stage: &str, grants: &[&str]) {
+pub(crate) fn install(world: &World, name: &str, stage: &str, grants: &[&str]) {
     let file = format!("{STAGES}/{stage}.wasm");
     let mut args = vec!["install", name, file.as_str()];
     for grant in grants {

@@ -1,0 +1,209 @@
+//! What a module may do is what the node grants: each grant tried with and without.
+
+use catena_tests::conf::{self, Family, Stack};
+use catena_tests::runtime::{Pod, Reply};
+use catena_tests::scripted;
+use catena_tests::state::{Traces, defaults};
+use catena_tests::world::World;
+use serde_json::{Value, json};
+
+use crate::modules::{install, node_file};
+
+/// ADD of a pod with one network, and the module `x` with this config at the end of the pipeline.
+struct Try {
+    world: World,
+    outer: Value,
+}
+
+impl Try {
+    /// `stage` is installed as `x` with `grants` (an object as in node.json).
+    fn new(stage: &str, grants: &Value, config: &Value) -> Try {
+        let world = World::new();
+        let options: Vec<String> =
+            grants.as_object().expect("grants").iter().map(|(key, value)| format!("{key}={value}")).collect();
+        install(&world, "x", stage, &options.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut outer = conf::catena(json!([scripted::veth("one", 1, Stack::V4, true)]));
+        outer["pipeline"] = json!([{"stage": "result-conversion"}, {"stage": "x", "config": config}]);
+        Try { world, outer }
+    }
+
+    fn add(&self, pod: &Pod<'_>) -> Reply {
+        pod.add(&self.outer)
+    }
+
+    /// It must be refused with the grant that is missing, and nothing may be left.
+    fn is_refused(&self, code: i64, grant: &str) {
+        let pod = Pod::new(&self.world, "pod");
+        let before = Traces::of(&self.world, Some(&pod.netns));
+        self.add(&pod).fails_with(code, &["stage x", "sha256:", grant]);
+        Traces::of(&self.world, Some(&pod.netns)).same_as(&before, "after a refused ADD");
+    }
+}
+
+#[test]
+fn members_of_the_result() {
+    for (member, value) in [
+        ("dns", json!({"nameservers": ["192.0.2.53"]})),
+        ("routes", json!([{"dst": "203.0.113.0/24"}])),
+        ("ips", json!([{"address": "203.0.113.9/24", "interface": 0}])),
+        ("interfaces", json!([{"name": "eth0", "sandbox": "/run/netns/pod", "mac": "02:00:00:00:00:01"}])),
+    ] {
+        let config = json!({"result": {member: value.clone()}});
+        Try::new("probe", &json!({}), &config).is_refused(105, &format!(r#"{{"result":["{member}"]}}"#));
+        let granted = Try::new("probe", &json!({"result": [member]}), &config);
+        let result = granted.add(&Pod::new(&granted.world, "pod")).result();
+        assert_eq!(result[member], value);
+    }
+    // Nobody can grant a member that the specification does not know.
+    let all = json!({"result": ["dns", "routes", "ips", "interfaces"]});
+    Try::new("probe", &all, &json!({"result": {"vendor": 1}})).is_refused(105, "no grant allows");
+}
+
+#[test]
+fn publications() {
+    let config = json!({"publish": {"example.com/x": {"a": 1}}});
+    Try::new("probe", &json!({}), &config).is_refused(105, r#"{"publish":["example.com/x"]}"#);
+    Try::new("probe", &json!({"publish": ["example.com/y"]}), &config)
+        .is_refused(105, r#"{"publish":["example.com/x"]}"#);
+    let granted = Try::new("probe", &json!({"publish": ["example.com/x"]}), &config);
+    let pod = Pod::new(&granted.world, "pod");
+    granted.add(&pod).result();
+    let shown = granted.world.run(catena_tests::world::CATENACTL, &["show", &pod.id, "--json"]);
+    assert!(shown.stdout.contains("example.com/x"), "{}{}", shown.stdout, shown.stderr);
+}
+
+#[test]
+fn annotations() {
+    let with_annotations = |tried: &mut Try| {
+        tried.outer["runtimeConfig"] = json!({
+            "io.kubernetes.cri.pod-annotations": {"example.com/a": "for x", "example.com/b": "a secret"}
+        });
+    };
+    for (grants, seen) in [
+        (json!({}), json!({})),
+        (json!({"annotations": ["example.com/a", "example.com/c"]}), json!({"example.com/a": "for x"})),
+    ] {
+        for (member, expected) in [("annotations", seen.clone()), ("runtimeConfig", json!({}))] {
+            let mut tried = Try::new("probe", &grants, &json!({"show": member}));
+            with_annotations(&mut tried);
+            let failure = tried.add(&Pod::new(&tried.world, "pod")).fails_with(105, &[]);
+            assert_eq!(
+                serde_json::from_str::<Value>(&failure.msg).expect("what it saw"),
+                expected,
+                "{grants}"
+            );
+        }
+    }
+}
+
+#[test]
+fn members_of_a_config() {
+    let mtu = json!({"rewrite": {"/plugins/0/script/ADD/result/dns": {"domain": "rewritten"}}});
+    let outer = |tried: &mut Try| {
+        let dns = json!({"domain": "original"});
+        tried.outer["delegates"][0]["script"]["ADD"]["result"]["dns"] = dns;
+    };
+    let pointer = "/plugins/0/script/ADD/result/dns";
+    let mut without = Try::new("probe", &json!({}), &mtu);
+    outer(&mut without);
+    without.is_refused(105, pointer);
+    assert!(scripted::call_lines(&without.world).is_empty(), "refused before any delegate");
+    let mut granted = Try::new("probe", &json!({"config": [pointer]}), &mtu);
+    outer(&mut granted);
+    let result = granted.add(&Pod::new(&granted.world, "pod")).result();
+    assert_eq!(result["dns"]["domain"], "rewritten");
+
+    // A type decides which program runs as root, so nothing around it includes it.
+    let plugin = json!({"rewrite": {"/plugins/0/type": "bridge"}});
+    for grants in [json!({}), json!({"config": ["/plugins/0"]}), json!({"config": [""]})] {
+        let tried = Try::new("probe", &grants, &plugin);
+        tried.is_refused(105, r#"{"config":["/plugins/0/type"]}"#);
+        assert!(scripted::call_lines(&tried.world).is_empty());
+    }
+    let named = Try::new("probe", &json!({"config": ["/plugins/0/type"]}), &plugin);
+    let result = named.add(&Pod::new(&named.world, "pod")).result();
+    assert_eq!(result["interfaces"][0]["name"], "cni0", "bridge ran: {result}");
+    assert!(scripted::call_lines(&named.world).iter().all(|line| !line.starts_with("ADD")));
+}
+
+#[test]
+fn operations_on_routes() {
+    let grant = |ops: &[&str]| json!({"log": true, "routes": {"ops": ops}});
+    for (op, needs) in [
+        ("read", &[][..]),
+        ("delete-default", &["read"]),
+        ("delete", &["read"]),
+        ("add", &["read"]),
+        ("replace", &["read"]),
+    ] {
+        let config = json!({"op": op});
+        let mut all = needs.to_vec();
+        all.push(op);
+        let granted = Try::new("routes", &grant(&all), &config);
+        let pod = Pod::new(&granted.world, "pod");
+        granted.add(&pod).result();
+        let left = defaults(&granted.world, &pod.netns, Family::V4).len();
+        assert_eq!(left, usize::from(!matches!(op, "delete-default" | "replace")), "{op}");
+        if op == "read" {
+            // What the import alone stands for: without it the module is not even loaded.
+            node_file(&granted.world, json!({"modules": {"x": {"grants": {"log": true}}}}));
+            granted.is_refused_at_load(r#""routes":{"links":["@attachment"],"ops":["read"],"tables":[254]}"#);
+            continue;
+        }
+        Try::new("routes", &grant(needs), &config).is_refused(105, &format!("\"{op}\""));
+    }
+    // The wider operation includes the narrower.
+    let wider = Try::new("routes", &grant(&["read", "delete"]), &json!({"op": "delete-default"}));
+    wider.add(&Pod::new(&wider.world, "pod")).result();
+}
+
+fn with_another_link(tried: &Try) -> Pod<'_> {
+    let pod = Pod::new(&tried.world, "pod");
+    tried.world.pod_sh(&pod.netns, "ip link add other type veth peer name more; ip link set other up");
+    pod
+}
+
+#[test]
+fn links_and_tables_of_routes() {
+    let grant = |routes: Value| json!({"log": true, "routes": routes});
+    let ops = json!(["read", "add"]);
+    let table = json!({"op": "add", "table": 100});
+    Try::new("routes", &grant(json!({"ops": ops})), &table).is_refused(105, r#""tables":[100,254]"#);
+    let link = json!({"op": "add", "link": "other"});
+    let without = Try::new("routes", &grant(json!({"ops": ops})), &link);
+    let pod = with_another_link(&without);
+    without.add(&pod).fails_with(105, &["stage x", r#""links":["@attachment","other"]"#]);
+    let named = Try::new("routes", &grant(json!({"ops": ops, "links": ["@attachment", "other"]})), &link);
+    let pod = with_another_link(&named);
+    named.add(&pod).result();
+    let routes = named.world.ip(Some(&pod.netns), "-4 route show dev other");
+    assert!(routes.iter().any(|route| route["dst"] == "203.0.113.0/24"), "{routes:?}");
+}
+
+impl Try {
+    fn is_refused_at_load(&self, grant: &str) {
+        let pod = Pod::new(&self.world, "late");
+        let calls = scripted::call_lines(&self.world).len();
+        self.add(&pod).fails_with(105, &["module x", "sha256:", grant, "modules.x.grants"]);
+        assert_eq!(scripted::call_lines(&self.world).len(), calls, "refused before anything ran");
+    }
+}
+
+/// What a module imports is refused before anything of it runs.
+#[test]
+fn imports() {
+    let world = World::new();
+    install(&world, "x", "trap", &[r#"routes={"ops":["read"]}"#, "log=true"]);
+    let outer = conf::catena(json!([scripted::veth("one", 1, Stack::V4, true)]));
+    for (grants, missing) in [
+        (json!({"routes": {"ops": ["read"]}}), r#"{"log":true}"#),
+        (json!({"log": true}), r#""ops":["read"]"#),
+    ] {
+        node_file(&world, json!({"modules": {"x": {"grants": grants}}}));
+        let mut outer = outer.clone();
+        outer["pipeline"] = json!([{"stage": "x"}]);
+        let pod = Pod { id: "c".into(), ..Pod::new(&world, if missing.contains("log") { "a" } else { "b" }) };
+        pod.add(&outer).fails_with(105, &["module x", missing, "modules.x.grants in node.json"]);
+        assert!(scripted::call_lines(&world).is_empty());
+    }
+}

@@ -1,0 +1,94 @@
+//! Modules that answer with what no stage should: each is stopped with a text that names the module and what to do,
+//! and leaves nothing.
+
+use catena_tests::conf::{self, Stack};
+use catena_tests::runtime::Pod;
+use catena_tests::scripted;
+use catena_tests::state::Traces;
+use catena_tests::world::World;
+use serde_json::{Value, json};
+
+use crate::modules::{install, node_file};
+
+const ROUTES: &str = r#"routes={"ops":["read","delete-default","delete","add","replace"]}"#;
+const LOG: &str = "/var/log/catena.log";
+
+fn world() -> World {
+    let world = World::new();
+    install(&world, "x", "nonsense", &[r#"result=["routes"]"#, "log=true"]);
+    world
+}
+
+fn outer(config: Value) -> Value {
+    let mut outer = conf::catena(json!([scripted::veth("one", 1, Stack::Dual, true)]));
+    outer["logFile"] = json!(LOG);
+    outer["pipeline"] = json!([{"stage": "result-conversion"}, {"stage": "x", "config": config}]);
+    outer
+}
+
+/// What a person may see: no control character but the end of a line.
+fn plain(text: &str, what: &str) {
+    let hidden = |c: char| {
+        (c.is_control() && c != '\n') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    assert!(!text.contains(hidden), "{what} has a control character: {text:?}");
+}
+
+#[test]
+fn answers_that_are_none() {
+    let world = world();
+    let pod = Pod::new(&world, "pod");
+    let before = Traces::of(&world, Some(&pod.netns));
+    for (what, code, words) in [
+        ("json", 106, &["not JSON"][..]),
+        ("index", 106, &["result"]),
+        ("null", 106, &["result"]),
+        ("format", 106, &["cni/9.9.9"]),
+        ("mismatch", 106, &["cniVersion 0.2.0"]),
+        // An address that no delegate gave.
+        ("address", 105, &[r#"{"result":["ips"]}"#]),
+        ("huge", 103, &["1048576 bytes of a result", "limits.resultKiB"]),
+        // Codes below 200 are the host's.
+        ("code", 200, &["a code of the host"]),
+        ("arrangement", 106, &["array of 1"]),
+        ("escape", 200, &["all is well"]),
+        ("long", 200, &["xxx"]),
+    ] {
+        let reply = pod.add(&outer(json!({"what": what})));
+        plain(&reply.output.stdout, what);
+        plain(&reply.output.stderr, what);
+        let mut all = vec!["stage x", "sha256:"];
+        all.extend(words);
+        let failure = reply.fails_with(code, &all);
+        assert!(failure.text().len() < 8192, "{what}: a text of {} bytes", failure.text().len());
+        Traces::of(&world, Some(&pod.netns)).same_as(&before, what);
+    }
+    plain(&world.read(LOG), "the log");
+    // Many long lines are cut, not punished.
+    let result = pod.add(&outer(json!({"what": "log"}))).result();
+    let log = world.read(LOG);
+    let last: Value = serde_json::from_str(log.lines().last().expect("a line")).expect("a JSON line");
+    let lines = last["attachments"][0]["stages"][1]["log"].as_array().expect("its lines").clone();
+    assert!(lines.len() <= 65, "{} lines", lines.len());
+    assert!(lines.iter().all(|line| line.as_str().is_some_and(|text| text.len() < 1100)));
+    pod.del(&outer(json!({"what": "log"})), Some(&result)).done();
+}
+
+#[test]
+fn a_trap_leaves_the_nodes_files_alone() {
+    let world = World::new();
+    install(&world, "x", "trap", &[ROUTES, "log=true"]);
+    node_file(
+        &world,
+        json!({"pipelines": {"default": [{"stage": "result-conversion"}, {"stage": "x"}]},
+        "modules": {"x": {"grants": {"log": true, "routes": {"ops": ["read", "delete-default"]}}}}}),
+    );
+    let files = |world: &World| (world.files("/etc/catena"), world.files("/var/lib/catena/modules"));
+    let before = files(&world);
+    let pod = Pod::new(&world, "pod");
+    let traces = Traces::of(&world, Some(&pod.netns));
+    let plain = conf::catena(json!([scripted::veth("one", 1, Stack::Dual, true)]));
+    pod.add(&plain).fails_with(101, &["stage x", "sha256:", "trapped on purpose after 2 deleted"]);
+    Traces::of(&world, Some(&pod.netns)).same_as(&traces, "after a trap");
+    assert_eq!(files(&world), before);
+}

@@ -1,0 +1,216 @@
+//! What a config on stdin, which a tenant may have written, can and cannot do to what the node's owner wants.
+
+use catena_tests::conf::{self, Family, Stack};
+use catena_tests::runtime::Pod;
+use catena_tests::scripted;
+use catena_tests::state::{Traces, defaults, via};
+use catena_tests::world::World;
+use serde_json::{Value, json};
+
+use crate::modules::{install, node_file};
+
+fn one() -> Value {
+    conf::catena(json!([scripted::veth("one", 1, Stack::V4, true)]))
+}
+
+fn with_pipeline(pipeline: Value) -> Value {
+    let mut outer = one();
+    outer["pipeline"] = pipeline;
+    outer
+}
+
+/// A world whose node has the module `policy`, which denies the network that its config names.
+fn world_with(node: Value) -> World {
+    let world = World::new();
+    install(&world, "policy", "deny", &["log=true"]);
+    install(&world, "probe", "probe", &[r#"result=["dns"]"#]);
+    node_file(&world, node);
+    world
+}
+
+#[test]
+fn nothing_gets_round_the_baseline() {
+    for place in ["before", "after"] {
+        let world = world_with(json!({
+            "baseline": {place: [{"stage": "policy", "config": {"network": "one"}}]},
+            "pipelines": {"empty": []}
+        }));
+        let pod = Pod::new(&world, "pod");
+        let before = Traces::of(&world, Some(&pod.netns));
+        let never = json!({"network": "another"});
+        for pipeline in [
+            json!(null),
+            json!([]),
+            json!("empty"),
+            json!("default"),
+            json!([{"stage": "result-conversion"}]),
+            json!([{"stage": "probe", "config": {"tags": ["policy"]}, "onError": "skip"}]),
+            json!([{"stage": "policy", "onError": "skip"}]),
+            json!([{"stage": "policy", "unless": ["x"], "when": ["never"]}]),
+            json!([{"stage": "policy", "mode": "monitor"}, {"stage": "policy"}]),
+            json!([{"stage": "policy", "config": never}]),
+            json!([{"stage": "policy", "config": {}, "onError": "skip"}]),
+        ] {
+            pod.add(&with_pipeline(pipeline)).fails_with(105, &["policy"]);
+            assert!(scripted::call_lines(&world).is_empty(), "a denied pod has run no delegate");
+            Traces::of(&world, Some(&pod.netns)).same_as(&before, "after a denied ADD");
+        }
+        // What the policy does not mean goes on.
+        let mut outer = conf::catena(json!([scripted::veth("two", 2, Stack::V4, true)]));
+        outer["pipeline"] = json!([{"stage": "policy", "onError": "skip"}]);
+        let result = pod.add(&outer).result();
+        pod.check(&outer, &result).done();
+        pod.del(&outer, Some(&result)).done();
+        Traces::of(&world, Some(&pod.netns)).same_as(&before, "after DEL");
+    }
+}
+
+#[test]
+fn the_baseline_hears_no_tag_of_stdins_pipeline() {
+    let dns = |server: &str| json!({"result": {"dns": {"nameservers": [server]}}});
+    let world = world_with(json!({
+        "baseline": {"after": [
+            {"stage": "mark", "config": {"tags": ["own"]}},
+            {"stage": "skipped", "when": ["own", "foreign"], "config": dns("192.0.2.1")},
+            {"stage": "last", "when": ["own"], "unless": ["foreign"], "config": dns("192.0.2.2")}
+        ]}
+    }));
+    for name in ["mark", "skipped", "last"] {
+        install(&world, name, "probe", &[r#"result=["dns"]"#]);
+    }
+    let pod = Pod::new(&world, "pod");
+    let outer = with_pipeline(json!([{"stage": "probe", "config": {"tags": ["foreign"]}}]));
+    let result = pod.add(&outer).result();
+    assert_eq!(result["dns"], json!({"nameservers": ["192.0.2.2"]}));
+    pod.check(&outer, &result).done();
+    pod.del(&outer, Some(&result)).done();
+}
+
+#[test]
+fn what_stdin_may_choose() {
+    let node = |stdin: Value| {
+        json!({
+            "pipelines": {"x": [{"stage": "probe", "config": {"deny": "this is x"}}], "y": []},
+            "defaultPipeline": "y", "stdinPipelines": stdin
+        })
+    };
+    let refused = ["stdinPipelines", "/etc/catena/node.json"];
+    for (stdin, named, written) in [
+        (json!("none"), &refused[..], &refused[..]),
+        (json!(["y"]), &refused, &refused),
+        (json!(["x"]), &["this is x"], &refused),
+        (json!("named"), &["this is x"], &refused),
+        (json!("inline"), &["this is x"], &["this is inline"]),
+    ] {
+        let world = world_with(node(stdin));
+        let pod = Pod::new(&world, "pod");
+        let inline = json!([{"stage": "probe", "config": {"deny": "this is inline"}}]);
+        pod.add(&with_pipeline(json!("x"))).fails_with(105, named);
+        pod.add(&with_pipeline(inline)).fails_with(105, written);
+        assert!(scripted::call_lines(&world).is_empty());
+        let result = pod.add(&one()).result();
+        pod.del(&one(), Some(&result)).done();
+    }
+    let world = world_with(node(json!("inline")));
+    Pod::new(&world, "pod").add(&with_pipeline(json!("z"))).fails_with(7, &["\"z\"", "x, y, default"]);
+}
+
+#[test]
+fn a_locked_config_and_a_failure_that_counts() {
+    let world = world_with(json!({
+        "modules": {"bad": {"allowSkip": false, "grants": {"log": true, "routes": {"ops": ["read"]}}},
+                    "default-gateway": {
+                        "config": {"filter": ["ipv4"]},
+                        "grants": {"links": true, "log": true, "result": ["routes", "ips"],
+                                   "routes": {"ops": ["read", "delete-default", "add", "replace"]}}}}
+    }));
+    install(&world, "bad", "trap", &[r#"routes={"ops":["read"]}"#, "log=true"]);
+    let pod = Pod::new(&world, "pod");
+    let before = Traces::of(&world, Some(&pod.netns));
+    let skip = with_pipeline(json!([{"stage": "bad", "onError": "skip"}]));
+    pod.add(&skip).fails_with(105, &["pipeline[0].onError", "modules.bad.allowSkip"]);
+    let other = with_pipeline(conf::pipeline(json!({"filter": []})));
+    pod.add(&other)
+        .fails_with(105, &["pipeline[2].config", "modules.default-gateway.config", "leave config out"]);
+    Traces::of(&world, Some(&pod.netns)).same_as(&before, "after a refused ADD");
+
+    // Everybody gets the node's config.
+    for outer in [one(), with_pipeline(json!([{"stage": "result-conversion"}, {"stage": "default-gateway"}]))]
+    {
+        let result = pod.add(&outer).result();
+        assert_eq!(defaults(&world, &pod.netns, Family::V4), []);
+        pod.del(&outer, Some(&result)).done();
+    }
+}
+
+#[test]
+fn a_stage_of_the_baseline_runs_once() {
+    let world = world_with(json!({
+        "baseline": {"after": [{"stage": "default-gateway"}, {"stage": "network-status"}]}
+    }));
+    let pod = Pod::new(&world, "pod");
+    let outer = conf::catena(json!([
+        scripted::veth("one", 1, Stack::V4, true),
+        conf::asking(&scripted::veth("two", 2, Stack::V4, false), &["10.90.2.1"]),
+    ]));
+    let result = pod.add(&outer).result();
+    assert_eq!(defaults(&world, &pod.netns, Family::V4), [via("10.90.2.1", "net1", 0)]);
+    assert_eq!(pod.status("outer").len(), 2, "each attachment has one element");
+    pod.check(&outer, &result).done();
+    pod.del(&outer, Some(&result)).done();
+}
+
+#[test]
+fn what_only_the_node_may_say_is_not_heard() {
+    let world = world_with(json!({
+        "modules": {"probe": {"grants": {}}},
+        "baseline": {"before": [{"stage": "policy", "config": {"network": "two"}}]}
+    }));
+    let pod = Pod::new(&world, "pod");
+    let publishing = json!([{"stage": "probe", "config": {"publish": {"example.com/x": 1}}}]);
+    for (key, value) in [
+        ("modules", json!({"probe": {"grants": {"publish": ["example.com/x"]}}})),
+        ("grants", json!({"publish": ["example.com/x"]})),
+        ("baseline", json!({})),
+        ("stdinPipelines", json!("inline")),
+        ("pipelines", json!({"default": []})),
+        ("paths", json!({"bin": ["/tmp"]})),
+    ] {
+        let mut outer = with_pipeline(publishing.clone());
+        outer[key] = value.clone();
+        pod.add(&outer).fails_with(105, &["example.com/x", "grant"]);
+        let mut other = conf::catena(json!([scripted::veth("two", 2, Stack::V4, true)]));
+        other[key] = value.clone();
+        pod.add(&other).fails_with(105, &["policy"]);
+        // In catena's own objects it is an error.
+        let mut outer = with_pipeline(publishing.clone());
+        outer["pipeline"][0][key] = value;
+        pod.add(&outer).fails_with(2, &[key]);
+    }
+    for (key, value) in [("binDir", "/tmp/bin"), ("cniDir", "/tmp/cache"), ("logFile", "/tmp/x.log")] {
+        let mut outer = one();
+        outer[key] = json!(value);
+        outer["paths"] = json!({"bin": ["/tmp/bin"], "cache": ["/tmp/cache"], "log": ["/tmp/*"]});
+        pod.add(&outer).fails_with(7, &[key, value]);
+    }
+    assert!(!world.path("/tmp/x.log").exists() && !world.path("/tmp/cache").exists());
+}
+
+#[test]
+fn a_nodes_file_that_is_wrong_is_told_completely() {
+    let world = world_with(json!({
+        "pipelines": {"x": [{"stage": "probe", "speed": 1}]}, "defaultPipeline": "z", "stdinPipelines": "all",
+        "modules": {"probe": {"limits": {"memoryMiB": 0}}}, "record": {"maxBytes": "much"}
+    }));
+    let pod = Pod::new(&world, "pod");
+    let parts = [
+        "/etc/catena/node.json",
+        "pipelines.x[0].speed",
+        "defaultPipeline",
+        "stdinPipelines",
+        "modules.probe.limits.memoryMiB",
+        "record.maxBytes",
+    ];
+    pod.add(&one()).fails_with(2, &parts);
+    assert!(scripted::call_lines(&world).is_empty());
+}
