@@ -1,6 +1,7 @@
 //! One attachment, planned from the config or read back from the ledger.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use catena_cni::error::code;
 use catena_cni::list::NetworkList;
@@ -41,7 +42,7 @@ impl Attachment {
                     nad: None,
                     args: args.to_owned(),
                     runtime_config: conf.runtime_config.clone(),
-                    annotations: annotations(&conf.runtime_config),
+                    annotations: Arc::new(annotations(&conf.runtime_config)),
                     request: json!({}),
                     intent: Intent::default(),
                     attachments: 1,
@@ -57,6 +58,7 @@ impl Attachment {
             }
             Role::Meta(specs) => {
                 let names = conf.interfaces(&target.ifname)?;
+                let annotations = Arc::new(annotations(&conf.runtime_config));
                 Ok(specs
                     .iter()
                     .zip(names)
@@ -70,7 +72,7 @@ impl Attachment {
                             nad: spec.nad.clone(),
                             args: args.to_owned(),
                             runtime_config: spec.capability_args(primary, &conf.runtime_config),
-                            annotations: annotations(&conf.runtime_config),
+                            annotations: Arc::clone(&annotations),
                             request: request_value(spec),
                             intent: Intent::default(),
                             attachments: specs.len(),
@@ -148,7 +150,7 @@ impl Attachment {
             nad: recorded.nad.clone(),
             args: intended.args.clone(),
             runtime_config,
-            annotations,
+            annotations: Arc::new(annotations),
             request: recorded.request.clone(),
             intent,
             attachments: intended.attachments.len(),

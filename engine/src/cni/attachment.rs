@@ -8,9 +8,9 @@ use catena_cni::json::{self, Map};
 use catena_cni::list::NetworkList;
 use serde_json::Value;
 
-use super::error::CniError;
+use super::error::{CniError, Problems};
 use super::member::{bad, known, member, unknown};
-use super::selection;
+use super::{selection, stdin};
 
 /// An attachment as the config describes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,23 +56,27 @@ const KEYS: [&str; 12] = [
     "config",
 ];
 
+const PIPELINE_HINT: &str = "a pipeline belongs beside delegates, where it holds for all of them";
+
 impl AttachmentSpec {
-    /// Reads an entry. `place` says where it stands, for messages: `delegates[1]`. `own_type` is the `type` of the
-    /// config that it stands in.
+    /// Reads an entry; all its problems are named in one error. `place` says where it stands, for messages:
+    /// `delegates[1]`. `own_type` is the `type` of the config that it stands in.
     pub fn read(raw: &Value, place: &str, own_type: &str) -> Result<Self, CniError> {
         let Value::Object(map) = raw else {
             return Err(bad(place, raw, "a config, a list or an attachment object"));
         };
+        let mut problems = Problems::default();
         let (asked, config, place) = match member(map, "config") {
             Some(config) => {
-                let asked = Selection::read(map, place)?;
+                let asked = Selection::read(map, place, &mut problems);
                 let place = format!("{place}.config");
-                (asked, parsed(config, &place)?, place)
+                (asked, parsed(config, &place), place)
             }
-            None => (Selection::default(), raw.clone(), place.to_owned()),
+            None => (Selection::default(), Ok(raw.clone()), place.to_owned()),
         };
-        let list = network(config, asked.cni_args.as_ref(), &place, own_type)?;
-        let spec = Self {
+        let list = config.and_then(|config| network(config, asked.cni_args.as_ref(), &place, own_type));
+        let list = problems.take(list);
+        let spec = problems.or(list.map(|list| Self {
             nad: asked.nad,
             interface: asked.interface,
             default_route: asked.default_route,
@@ -85,7 +89,7 @@ impl AttachmentSpec {
             cni_args: asked.cni_args,
             list,
             raw: raw.clone(),
-        };
+        }))?;
         for (capability, _) in spec.capabilities() {
             if !spec.list.plugins.iter().any(|plugin| plugin.capabilities().contains(&capability)) {
                 return Err(CniError::new(
@@ -152,7 +156,7 @@ struct Selection {
 }
 
 impl Selection {
-    fn read(map: &Map, place: &str) -> Result<Self, CniError> {
+    fn read(map: &Map, place: &str, problems: &mut Problems) -> Self {
         let mut asked = Self::default();
         let (mut name, mut namespace) = (None, None);
         for (key, value) in map {
@@ -164,52 +168,52 @@ impl Selection {
                     .map(str::to_owned)
                     .ok_or_else(|| bad(&place, value, "a text that is not empty"))
             };
-            match known(key, &KEYS) {
-                Some(_) if value.is_null() => {}
-                Some("name") => name = Some(text()?),
-                Some("namespace") => namespace = Some(text()?),
-                Some("ips") => asked.ips = selection::ips(value, &place)?,
-                Some("mac") => asked.mac = Some(selection::hardware(value, &place, 6)?),
-                Some("interface") => {
-                    let name = IfName::parse(&text()?).map_err(|error| {
-                        CniError::new(code::INVALID_CONFIG, format!("{place} is bad: {error}"))
-                    })?;
-                    asked.interface = Some(name);
-                }
-                Some("portMappings") => {
-                    asked.port_mappings = Some(selection::port_mappings(value, &place)?);
-                }
-                Some("bandwidth") => asked.bandwidth = Some(selection::bandwidth(value, &place)?),
-                Some("infiniband-guid") => {
-                    asked.infiniband_guid = Some(selection::hardware(value, &place, 8)?);
-                }
-                Some("cni-args") => {
-                    let args = value.as_object().ok_or_else(|| bad(&place, value, "an object"))?;
-                    asked.cni_args = Some(args.clone());
-                }
-                Some("default-route") => {
-                    asked.default_route = Some(selection::gateways(value, &place)?);
-                }
-                Some("catena.dev/default-route") => {
-                    if value.as_str() != Some("none") {
-                        return Err(bad(&place, value, "\"none\""));
-                    }
-                    asked.default_route_none = true;
-                }
-                Some("config") => {}
-                _ if key.contains('.') => {}
-                _ => {
+            let key = match known(key, &KEYS) {
+                Some(key) => key,
+                None if key.contains('.') => continue,
+                None => {
                     let hint = if known(key, &["pipeline"]).is_some() {
-                        "a pipeline belongs beside delegates, where it holds for all of them".to_owned()
+                        PIPELINE_HINT.to_owned()
                     } else {
                         format!("an attachment object has {} and keys with a period", KEYS.join(", "))
                     };
-                    return Err(unknown(&place, value, &hint));
+                    problems.add(unknown(&place, value, &hint));
+                    continue;
                 }
+            };
+            if value.is_null() {
+                continue;
+            }
+            match key {
+                "name" => name = problems.take(text()),
+                "namespace" => namespace = problems.take(text()),
+                "ips" => asked.ips = problems.take(selection::ips(value, &place)).unwrap_or_default(),
+                "mac" => asked.mac = problems.take(selection::hardware(value, &place, 6)),
+                "interface" => {
+                    asked.interface = problems.take(text().and_then(|text| interface(&text, &place)))
+                }
+                "portMappings" => {
+                    asked.port_mappings = problems.take(selection::port_mappings(value, &place));
+                }
+                "bandwidth" => asked.bandwidth = problems.take(selection::bandwidth(value, &place)),
+                "infiniband-guid" => {
+                    asked.infiniband_guid = problems.take(selection::hardware(value, &place, 8));
+                }
+                "cni-args" => {
+                    let args = value.as_object().cloned().ok_or_else(|| bad(&place, value, "an object"));
+                    asked.cni_args = problems.take(args);
+                }
+                "default-route" => asked.default_route = problems.take(selection::gateways(value, &place)),
+                "catena.dev/default-route" if value.as_str() == Some("none") => {
+                    asked.default_route_none = true;
+                }
+                "catena.dev/default-route" => problems.add(bad(&place, value, "\"none\"")),
+                // Read by the caller.
+                _ => {}
             }
         }
         if asked.default_route.is_some() && asked.default_route_none {
-            return Err(CniError::new(
+            problems.add(CniError::new(
                 code::INVALID_CONFIG,
                 format!(
                     "{place} asks for the default route (default-route) and to have none \
@@ -217,15 +221,20 @@ impl Selection {
                 ),
             ));
         }
-        if name.is_none() && namespace.is_some() {
-            return Err(CniError::new(
+        if member(map, "name").is_none() && namespace.is_some() {
+            problems.add(CniError::new(
                 code::INVALID_CONFIG,
                 format!("{place} has a namespace but no name of a NetworkAttachmentDefinition"),
             ));
         }
         asked.nad = name.map(|name| (namespace, name));
-        Ok(asked)
+        asked
     }
+}
+
+fn interface(text: &str, place: &str) -> Result<IfName, CniError> {
+    IfName::parse(text)
+        .map_err(|error| CniError::new(code::INVALID_CONFIG, format!("{place} is bad: {error}")))
 }
 
 /// `config` as an object; NetworkAttachmentDefinitions hold it as text.
@@ -248,17 +257,21 @@ fn network(
     let invalid = |message: String| CniError::new(code::INVALID_CONFIG, format!("{place}: {message}"));
     let Value::Object(map) = &mut config else { return Err(bad(place, &config, "an object")) };
     if let Some(pipeline) = member(map, "pipeline") {
-        return Err(unknown(
-            &format!("{place}.pipeline"),
-            pipeline,
-            "a pipeline belongs beside delegates, where it holds for all of them",
-        ));
+        return Err(unknown(&format!("{place}.pipeline"), pipeline, PIPELINE_HINT));
     }
     // The list's own keys are spelled exactly, as libcni reads them.
     let is_list = map.contains_key("plugins");
     if let Some(args) = args {
         match map.get_mut("plugins") {
             Some(Value::Array(plugins)) => {
+                // Each plugin gets a copy: together not more than a whole request.
+                let size = Value::Object(args.clone()).to_string().len();
+                if size.saturating_mul(plugins.len()) > stdin::LIMIT {
+                    let (bytes, count) = (size, plugins.len());
+                    return Err(invalid(format!(
+                        "cni-args of {bytes} bytes are too large for {count} plugins"
+                    )));
+                }
                 for plugin in plugins.iter_mut().filter_map(Value::as_object_mut) {
                     merge_args(plugin, args, place)?;
                 }

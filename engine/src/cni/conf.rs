@@ -1,5 +1,6 @@
 //! The request: a CNI config of type catena.
 
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use catena_cni::error::code;
@@ -9,7 +10,7 @@ use catena_cni::version::{SpecVersion, VersionNumber};
 use serde_json::Value;
 
 use super::attachment::AttachmentSpec;
-use super::error::CniError;
+use super::error::{CniError, Problems};
 use super::member::{bad, member, unknown};
 use crate::delegate::Command;
 use crate::inject;
@@ -119,6 +120,7 @@ pub enum ValidSet {
 impl Conf {
     /// Reads the request for `command`: code 6 if it is no JSON or an envelope member has the wrong type, 7 for a bad
     /// name, 1 for a version that is not spoken or older than the command, then what is wrong in our own keys (2, 7).
+    /// All problems are named in one error, the first of this order leading.
     pub fn parse(stdin: &[u8], command: Command) -> Result<Self, CniError> {
         inject::point("cni/conf");
         let value = json::parse(stdin)
@@ -128,13 +130,13 @@ impl Conf {
             Value::Null => Map::new(),
             other => return Err(undecodable("the request on stdin", &other, "a JSON object")),
         };
-        let name = name(&raw)?;
-        let cni_version = version(&raw, command)?;
+        let mut problems = Problems::default();
+        let name = problems.take(name(&raw));
+        let cni_version = problems.take(version(&raw, command));
         let own_type = member(&raw, "type").and_then(Value::as_str).unwrap_or(TYPE);
-
         for key in UNSUPPORTED {
             if let Some(value) = member(&raw, key) {
-                return Err(unknown(
+                problems.add(unknown(
                     key,
                     value,
                     "catena knows this key of Multus but does not support it yet, because it needs the Kubernetes \
@@ -144,56 +146,69 @@ impl Conf {
         }
         let role = match member(&raw, "delegates") {
             None => Role::Chained,
-            Some(Value::Array(entries)) if entries.is_empty() => {
-                return Err(CniError::new(
-                    code::INVALID_CONFIG,
-                    "delegates is empty; list at least one network, or leave delegates out to be a chained plugin",
-                ));
+            Some(Value::Array(entries)) => {
+                if entries.is_empty() {
+                    problems.add(CniError::new(
+                        code::INVALID_CONFIG,
+                        "delegates is empty; list at least one network, or leave delegates out to be a chained plugin",
+                    ));
+                }
+                let network = name.as_ref().map(|name| format!("network {name}: ")).unwrap_or_default();
+                let read = |(index, entry)| {
+                    AttachmentSpec::read(entry, &format!("delegates[{index}]"), own_type)
+                        .map_err(|error| CniError { msg: format!("{network}{}", error.msg), ..error })
+                };
+                let entries = entries.iter().enumerate();
+                Role::Meta(entries.filter_map(|entry| problems.take(read(entry))).collect())
             }
-            Some(Value::Array(entries)) => Role::Meta(
-                entries
-                    .iter()
-                    .enumerate()
-                    .map(|(index, entry)| {
-                        AttachmentSpec::read(entry, &format!("delegates[{index}]"), own_type).map_err(
-                            |error| CniError { msg: format!("network {name}: {}", error.msg), ..error },
-                        )
-                    })
-                    .collect::<Result<_, _>>()?,
-            ),
-            Some(other) => return Err(bad("delegates", other, "a list")),
+            Some(other) => {
+                problems.add(bad("delegates", other, "a list"));
+                Role::Meta(Vec::new())
+            }
         };
-        let prev_result = prev_result(&raw, cni_version)?;
-        if role == Role::Chained && prev_result.is_none() && matches!(command, Command::Add | Command::Check)
+        let prev_result = prev_result(&raw, cni_version.unwrap_or(SpecVersion::NEWEST));
+        if role == Role::Chained
+            && matches!(prev_result, Ok(None))
+            && matches!(command, Command::Add | Command::Check)
         {
-            return Err(CniError::new(
+            problems.add(CniError::new(
                 code::INVALID_CONFIG,
                 format!(
                     "there are neither delegates nor a prevResult: with delegates catena runs them, without it has to \
-                     stand after another plugin in a list ({command} of network {name})"
+                     stand after another plugin in a list ({command})"
                 ),
             ));
         }
-        Ok(Self {
-            pipeline: pipeline(&raw)?,
-            parallel: flag(&raw, "parallel")?.unwrap_or(false),
-            bin_dir: path(&raw, "binDir")?,
-            cni_dir: path(&raw, "cniDir")?,
-            log: log(&raw)?,
-            runtime_config: object(&raw, "runtimeConfig")?,
-            capabilities: capabilities(&raw)?,
+        let prev_result = problems.take(prev_result).flatten();
+        let pipeline = problems.take(pipeline(&raw)).unwrap_or(PipelineRef::Default);
+        let parallel = problems.take(flag(&raw, "parallel")).flatten().unwrap_or(false);
+        let bin_dir = problems.take(path(&raw, "binDir")).flatten();
+        let cni_dir = problems.take(path(&raw, "cniDir")).flatten();
+        let log = log(&raw, &mut problems);
+        let runtime_config = problems.take(object(&raw, "runtimeConfig")).unwrap_or_default();
+        let capabilities = problems.take(capabilities(&raw)).unwrap_or_default();
+        let valid_attachments = match command {
+            Command::Gc => problems.take(valid_set(&raw)).unwrap_or(ValidSet::Unknown),
+            _ => ValidSet::Unknown,
+        };
+        let ignored = problems.take(ignored(&raw)).unwrap_or_default();
+        problems.or(name.zip(cni_version).map(|(name, cni_version)| Self {
             args: member(&raw, "args").cloned(),
-            valid_attachments: match command {
-                Command::Gc => valid_set(&raw)?,
-                _ => ValidSet::Unknown,
-            },
-            ignored: ignored(&raw)?,
+            pipeline,
+            parallel,
+            bin_dir,
+            cni_dir,
+            log,
+            runtime_config,
+            capabilities,
+            valid_attachments,
+            ignored,
             cni_version,
             name,
             role,
             prev_result,
             raw,
-        })
+        }))
     }
 
     /// The interface of each delegate, in order: as asked for, else `ifname` for the primary, else `net1`, `net2`, …
@@ -201,6 +216,7 @@ impl Conf {
     pub fn interfaces(&self, ifname: &IfName) -> Result<Vec<IfName>, CniError> {
         let Role::Meta(specs) = &self.role else { return Ok(Vec::new()) };
         let mut names: Vec<IfName> = Vec::with_capacity(specs.len());
+        let mut taken: HashMap<IfName, usize> = HashMap::with_capacity(specs.len());
         for (position, spec) in specs.iter().enumerate() {
             let name = match (&spec.interface, position) {
                 (Some(asked), _) => asked.clone(),
@@ -208,7 +224,7 @@ impl Conf {
                 (None, position) => IfName::parse(&format!("net{position}"))
                     .map_err(|error| CniError::new(code::INVALID_CONFIG, error.to_string()))?,
             };
-            if let Some(earlier) = names.iter().position(|other| *other == name) {
+            if let Some(earlier) = taken.insert(name.clone(), position) {
                 return Err(CniError::new(
                     code::INVALID_CONFIG,
                     format!(
@@ -337,28 +353,30 @@ fn path(raw: &Map, key: &str) -> Result<Option<PathBuf>, CniError> {
     }
 }
 
-fn log(raw: &Map) -> Result<LogConf, CniError> {
-    let file = path(raw, "logFile")?;
-    let to_stderr = flag(raw, "logToStderr")?.unwrap_or(false);
+fn log(raw: &Map, problems: &mut Problems) -> LogConf {
+    let file = problems.take(path(raw, "logFile")).flatten();
+    let to_stderr = problems.take(flag(raw, "logToStderr")).flatten().unwrap_or(false);
+    let asked = file.is_some() || to_stderr;
+    let level = problems.take(level(raw)).flatten();
+    LogConf { level: level.unwrap_or(if asked { Level::Verbose } else { Level::Panic }), file, to_stderr }
+}
+
+fn level(raw: &Map) -> Result<Option<Level>, CniError> {
     let words = [
         ("panic", Level::Panic),
         ("error", Level::Error),
         ("verbose", Level::Verbose),
         ("debug", Level::Debug),
     ];
-    let level = match member(raw, "logLevel") {
-        None => None,
-        Some(Value::String(text)) if text.is_empty() => None,
-        Some(value) => Some(
-            words
-                .iter()
-                .find(|(word, _)| value.as_str().is_some_and(|text| text.eq_ignore_ascii_case(word)))
-                .map(|(_, level)| *level)
-                .ok_or_else(|| bad("logLevel", value, "panic, error, verbose or debug"))?,
-        ),
-    };
-    let asked = file.is_some() || to_stderr;
-    Ok(LogConf { level: level.unwrap_or(if asked { Level::Verbose } else { Level::Panic }), file, to_stderr })
+    match member(raw, "logLevel") {
+        None => Ok(None),
+        Some(Value::String(text)) if text.is_empty() => Ok(None),
+        Some(value) => words
+            .iter()
+            .find(|(word, _)| value.as_str().is_some_and(|text| text.eq_ignore_ascii_case(word)))
+            .map(|(_, level)| Some(*level))
+            .ok_or_else(|| bad("logLevel", value, "panic, error, verbose or debug")),
+    }
 }
 
 fn object(raw: &Map, key: &str) -> Result<Map, CniError> {
@@ -384,6 +402,7 @@ fn capabilities(raw: &Map) -> Result<Vec<String>, CniError> {
 /// Both names that the key ever had; libcni sends both, with the same value.
 fn valid_set(raw: &Map) -> Result<ValidSet, CniError> {
     let mut known: Option<Vec<(String, String)>> = None;
+    let mut seen = HashSet::new();
     for key in ["cni.dev/valid-attachments", "cni.dev/attachments"] {
         let expected = "a list of objects with containerID and ifname";
         let items = match json::get(raw, key) {
@@ -398,7 +417,7 @@ fn valid_set(raw: &Map) -> Result<ValidSet, CniError> {
             let pair =
                 text("containerID").zip(text("ifname")).ok_or_else(|| undecodable(key, item, expected))?;
             let pair = (pair.0.to_owned(), pair.1.to_owned());
-            if !set.contains(&pair) {
+            if seen.insert(pair.clone()) {
                 set.push(pair);
             }
         }
@@ -519,6 +538,36 @@ mod tests {
         refused(parse(&with("KubeConfig", json!("/k"))), 2, &["kubeconfig", "/k"]);
         assert!(parse(&with("kubeconfig", json!(null))).is_ok());
         assert!(parse(&with("somebodysKey", json!(1))).is_ok(), "the envelope is open");
+    }
+
+    #[test]
+    fn all_problems_are_named_at_once() {
+        let mut request = meta(&json!([
+            { "name": "a", "type": "p" },
+            { "ips": [], "mac": 1, "config": { "name": "b", "type": "p" } },
+            { "name": "c", "plugins": [] },
+        ]));
+        request["cniVersion"] = json!("9.9.9");
+        request["kubeconfig"] = json!("/k");
+        request["binDir"] = json!("relative");
+        request["logLevel"] = json!("loud");
+        let error = parse(&request).unwrap_err();
+        assert_eq!(error.code, 1, "the first leads: {error:?}");
+        let text = format!("{}; {}", error.msg, error.details.join("; "));
+        for part in [
+            "9.9.9",
+            "kubeconfig",
+            "delegates[1].ips",
+            "delegates[1].mac",
+            "delegates[2]",
+            "binDir",
+            "logLevel",
+        ] {
+            assert!(text.contains(part), "{part:?} is not in {text:?}");
+        }
+        request["name"] = json!("a/b");
+        let error = parse(&request).unwrap_err();
+        assert_eq!((error.code, error.details.len()), (7, 7), "{error:?}");
     }
 
     #[test]

@@ -77,6 +77,43 @@ impl CniError {
     }
 }
 
+/// Problems of one document, collected so that a person learns of all of them at once; of very many, of the first.
+#[derive(Debug, Default)]
+pub(super) struct Problems {
+    found: Vec<CniError>,
+    more: usize,
+}
+
+impl Problems {
+    /// More than anybody reads; an error is not to be larger than the document.
+    const MOST: usize = 20;
+
+    pub(super) fn add(&mut self, error: CniError) {
+        if self.found.len() < Self::MOST {
+            self.found.push(error);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// The value, or nothing and one more problem.
+    pub(super) fn take<T>(&mut self, read: Result<T, CniError>) -> Option<T> {
+        read.map_err(|error| self.add(error)).ok()
+    }
+
+    /// `value` where there was no problem. It may be absent only where there was one.
+    pub(super) fn or<T>(self, value: Option<T>) -> Result<T, CniError> {
+        match (CniError::first_of(self.found), value) {
+            (Some(error), _) if self.more > 0 => {
+                Err(error.detail(format!("and {} more problems", self.more)))
+            }
+            (Some(error), _) => Err(error),
+            (None, Some(value)) => Ok(value),
+            (None, None) => Err(CniError::new(code::INTERNAL, "a document without a problem gave no value")),
+        }
+    }
+}
+
 impl From<DelegateError> for CniError {
     fn from(error: DelegateError) -> Self {
         let mut this = Self::new(error.code(), error.to_string());

@@ -1,6 +1,7 @@
 //! What a network selection element may ask for (NPWG standard 1.3): each key is checked here, so that a request is
 //! never silently unmet.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use catena_cni::error::code;
@@ -27,13 +28,14 @@ pub(super) fn gateways(value: &Value, place: &str) -> Result<Vec<IpAddr>, CniErr
         "a list of gateway addresses without prefix length (an empty list keeps the delegate's own)";
     let Value::Array(items) = value else { return Err(bad(place, value, expected)) };
     let mut gateways = Vec::with_capacity(items.len());
+    let mut seen = HashSet::with_capacity(items.len());
     for item in items {
         let gateway = item
             .as_str()
             .and_then(parse_ip)
             .filter(|address| !address.is_unspecified() && !address.is_multicast() && !address.is_loopback())
             .ok_or_else(|| bad(place, value, expected))?;
-        if gateways.contains(&gateway) {
+        if !seen.insert(gateway) {
             return Err(CniError::new(
                 code::INVALID_CONFIG,
                 format!("{place} names the gateway {gateway} twice"),

@@ -1,5 +1,7 @@
 //! What stages are told beside the documents: the `context` of a call, an open JSON object.
 
+use std::sync::Arc;
+
 use catena_cni::args::CniArgs;
 use catena_cni::json;
 use serde_json::{Map, Value, json};
@@ -29,7 +31,7 @@ pub struct Context {
     /// The attachment's capability arguments; of [`POD_ANNOTATIONS`] among them stages see nothing.
     pub runtime_config: Map<String, Value>,
     /// The pod's annotations, of which a stage sees those that it is granted.
-    pub annotations: Map<String, Value>,
+    pub annotations: Arc<Map<String, Value>>,
     /// What the attachment asks for, as stages see it.
     pub request: Value,
     /// What was arranged.
@@ -175,7 +177,7 @@ mod tests {
             nad: Some((Some("ns".into()), "net".into())),
             args: "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web".into(),
             runtime_config: Map::new(),
-            annotations: Map::new(),
+            annotations: Arc::default(),
             request: json!({ "defaultRoute": [] }),
             intent: Intent::default(),
             attachments: 2,
