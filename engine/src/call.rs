@@ -16,7 +16,7 @@ use crate::attach::gc::gc;
 use crate::attach::session::{Session, not_allowed};
 use crate::attach::status::status;
 use crate::cni::{self, CniError, Command, Conf, Invocation, Level, Reply, Request, stdin};
-use crate::node::{NodeConfig, Root};
+use crate::node::{Deadlines, NodeConfig, Root};
 use crate::report::log;
 use crate::wasm::Mode;
 use crate::{inject, panic};
@@ -61,14 +61,17 @@ fn carry_out(version: &mut Option<SpecVersion>) -> Result<Answer, CniError> {
         Request::Version => return Ok(Answer::Versions),
         request => request.command().unwrap_or(Command::Version),
     };
-    let stdin = stdin::read()?;
+    let root = Root::from_env();
+    let node = NodeConfig::load(&root);
+    let patience = node.as_ref().map_or_else(|_| Deadlines::default().call, |node| node.deadlines.call);
+    let until = start + patience;
+    let stdin = stdin::read(until)?;
     let conf = Conf::parse(&stdin, command);
     *version = match &conf {
         Ok(conf) => Some(conf.cni_version),
         Err(_) => asked_version(&stdin),
     };
-    let root = Root::from_env();
-    let node = NodeConfig::load(&root).map_err(|error| CniError::new(error.code(), error.to_string()))?;
+    let node = node.map_err(|error| CniError::new(error.code(), error.to_string()))?;
     let is_del = command == Command::Del;
     let logged = match &conf {
         Ok(conf) => start_log(conf, &root, &node),
@@ -79,7 +82,7 @@ fn carry_out(version: &mut Option<SpecVersion>) -> Result<Answer, CniError> {
         Err(error) if !is_del => return Err(error),
         other => other.err(),
     };
-    let mut session = Session::start(&root, &node, &invocation)?;
+    let mut session = Session::start(&root, &node, &invocation, until)?;
     session.record.notes.extend(unlogged.map(|error| error.msg));
     describe(&mut session, command, conf.as_ref().ok());
 

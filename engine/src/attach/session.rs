@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use catena_cni::error::code;
@@ -10,6 +11,7 @@ use crate::attach::ledger::{Ledger, LedgerError, Slot};
 use crate::cni::{CniError, Conf, Invocation};
 use crate::delegate::{Exec, Search, Versions};
 use crate::node::{NodeConfig, Root};
+use crate::report::delegates::DelegateLog;
 use crate::report::record::Record;
 use crate::report::status::StatusFile;
 use crate::wasm::{ModuleError, Modules};
@@ -51,14 +53,14 @@ impl From<ModuleError> for CniError {
 }
 
 impl<'a> Session<'a> {
-    /// Opens the ledger; the call's time starts.
+    /// Opens the ledger. The call has to be over at `until`.
     pub fn start(
         root: &'a Root,
         node: &'a NodeConfig,
         invocation: &'a Invocation,
+        until: Instant,
     ) -> Result<Session<'a>, CniError> {
         let ledger = Ledger::open(&root.state())?;
-        let until = Instant::now() + node.deadlines.call;
         Ok(Session { root, node, invocation, ledger, until, record: Record::default() })
     }
 
@@ -84,7 +86,7 @@ impl<'a> Session<'a> {
             until: Some(until),
             output_limit: OUTPUT_LIMIT,
             inherit: inherit.map(AsFd::as_fd),
-            observer: None,
+            observer: Some(Arc::<DelegateLog>::clone(&self.record.delegates)),
         }
     }
 

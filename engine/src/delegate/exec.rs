@@ -5,6 +5,7 @@ use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use catena_cni::error::ErrorObject;
@@ -46,11 +47,11 @@ pub struct Exec<'a> {
     /// A lock that delegates and their children hold as long as they live.
     pub inherit: Option<BorrowedFd<'a>>,
     /// Told about every process that has ended.
-    pub observer: Option<&'a dyn Observer>,
+    pub observer: Option<Arc<dyn Observer>>,
 }
 
 /// See [`Exec::observer`].
-pub trait Observer: Sync + std::fmt::Debug {
+pub trait Observer: Send + Sync + std::fmt::Debug {
     /// A process has ended, well or not.
     fn ended(&self, run: &Run<'_>);
 }
@@ -183,7 +184,7 @@ impl Exec<'_> {
             })
         })?;
         let stderr = String::from_utf8_lossy(&ended.stderr);
-        if let Some(observer) = self.observer {
+        if let Some(observer) = &self.observer {
             observer.ended(&Run {
                 plugin: call.plugin.kind.as_str(),
                 ifname,

@@ -1,8 +1,11 @@
 //! What one invocation did, for its line in the log and for `catenactl show`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+
+use crate::report::delegates::DelegateLog;
 
 /// One call of a stage's export.
 #[derive(Debug, Clone)]
@@ -87,6 +90,8 @@ pub struct Record {
     pub arrange: Vec<StageRecord>,
     /// The attachments in order.
     pub attachments: Vec<AttachmentRecord>,
+    /// The processes of the delegates.
+    pub delegates: Arc<DelegateLog>,
     /// What an operator should know although the call succeeded.
     pub notes: Vec<String>,
 }
@@ -105,6 +110,7 @@ impl Record {
             "durationUs": micros(duration),
             "arrange": arrange,
             "attachments": attachments,
+            "delegates": self.delegates.to_value(),
             "notes": self.notes,
         })
     }
