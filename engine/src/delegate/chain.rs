@@ -203,8 +203,9 @@ impl Chain {
                 let version = choose(listed)?;
                 call(&version).map(|stdout| (stdout, version))
             }
-            // It refuses what it lists, or cannot even say what it lists: its own words say most.
-            Ok(_) | Err(_) => Err(refused),
+            // Its own words say most.
+            Ok(_) => Err(refused.with_note(format!("although it lists {version}"))),
+            Err(unsaid) => Err(refused.with_note(unsaid.to_string())),
         }
     }
 

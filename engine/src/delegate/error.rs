@@ -41,6 +41,15 @@ impl DelegateError {
         Self { plugin: plugin.to_owned(), ifname: ifname.to_owned(), command, fault }
     }
 
+    /// With one more fact in the details of what the delegate reported.
+    pub(super) fn with_note(mut self, note: String) -> Self {
+        if let Fault::Reported(object) = &mut self.fault {
+            let details = object.details.take().map(|details| format!("{details}; ")).unwrap_or_default();
+            object.details = Some(details + &note);
+        }
+        self
+    }
+
     /// The CNI error code: the delegate's own where it gave one.
     pub fn code(&self) -> u32 {
         match &self.fault {
