@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 STATIC := -- -C target-feature=+crt-static
 export CATENA_CNI_PLUGINS ?= $(if $(wildcard /usr/lib/cni/ptp),/usr/lib/cni,$(if $(wildcard /opt/cni/bin/ptp),/opt/cni/bin,/usr/lib/cni))
 
-.PHONY: help setup build fast lint unit stages panics integration test demo clean
+.PHONY: help setup build fast lint unit fuzz stages panics integration test demo clean
 .PHONY: bench bench-growth bench-tools instructions
 
 help: ## Show this list
@@ -32,9 +32,12 @@ lint: ## Check formatting and lints
 
 unit: setup ## Run the unit tests
 	$(CARGO) test --locked -q $(LIGHT)
-	$(CARGO) test --locked -q --profile fast -p catena --lib --test delegate_exec
-	$(CARGO) test --locked -q --profile fast -p catena --test cni_vectors --test delegate_vectors -- --nocapture
+	$(CARGO) test --locked -q --profile fast -p catena --lib --test '*'
 	$(CARGO) test --locked -q --profile fast -p catenactl
+
+fuzz: setup ## Run each fuzz target on many inputs (FUZZ_INPUTS of each, by FUZZ_SEED)
+	FUZZ_INPUTS=$(or $(FUZZ_INPUTS),1000000) $(CARGO) test --locked --profile fast -p catena --test fuzz
+	FUZZ_INPUTS=$(or $(FUZZ_INPUTS),1000000) $(CARGO) test --locked --profile fast -p catena --lib fuzz
 
 LIGHT := -p catena-cni -p catena-routes -p catena-sdk -p deny-network -p route-override -p catena-plugin-result-conversion \
 	-p catena-plugin-empty-result -p catena-plugin-default-gateway -p catena-plugin-network-status
@@ -53,7 +56,14 @@ integration: stages panics ## Run the integration tests: real binary, kernel and
 		CATENA_PANICS_BIN=$(abspath $(TARGET))/fast/catena-panics \
 		CATENA_TEST_STAGES=$(abspath $(TARGET))/test-stages $(CARGO) test --locked -q -p catena-tests
 
-test: unit integration ## Run all tests
+# Each file of vectors leaves its counts in a folder; a file that nobody ran has none there.
+export CATENA_VECTOR_COUNTS = $(abspath $(TARGET))/vector-counts
+
+test: ## Run all tests
+	@rm -rf $(CATENA_VECTOR_COUNTS)
+	@$(MAKE) unit
+	@$(MAKE) integration
+	@tests/count-vectors $(CATENA_VECTOR_COUNTS)
 
 demo: build ## Attach two networks to a pod in namespaces of its own, and show what happens
 	@tests/demo $(TARGET)/release/catena

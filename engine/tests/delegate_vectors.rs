@@ -3,11 +3,15 @@
 //! What catena answers differently on purpose stands in one place per file (`LOOKUP_DIFFERENT`, `EXEC_DIFFERENT`,
 //! `adjust`), each with the rule that says so and the exact answer.
 
+#[path = "../../tests/src/score.rs"]
+#[allow(unreachable_pub, reason = "it is public in catena-tests, whose module it is")]
+mod score;
+
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use catena::delegate::{
@@ -18,6 +22,7 @@ use catena_cni::json::Map;
 use catena_cni::list::NetworkList;
 use catena_cni::result;
 use catena_cni::version::SpecVersion;
+use score::Score;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -30,45 +35,13 @@ fn cases(file: &str) -> Vec<Value> {
     cases
 }
 
-/// Counts, printed at the end; fails the test if anything failed.
-#[derive(Default)]
-struct Score {
-    same: usize,
-    different: usize,
-    failed: Vec<String>,
-}
-
-impl Score {
-    fn add(&mut self, id: &str, on_purpose: bool, outcome: Result<(), String>) {
-        match outcome {
-            Ok(()) if on_purpose => self.different += 1,
-            Ok(()) => self.same += 1,
-            Err(why) => self.failed.push(format!("{id}: {why}")),
-        }
-    }
-
-    fn finish(self, file: &str, different: usize) {
-        println!(
-            "{file}: {} same, {} different on purpose, {} failed",
-            self.same,
-            self.different,
-            self.failed.len()
-        );
-        assert!(self.failed.is_empty(), "{file}:\n{}", self.failed.join("\n"));
-        assert_eq!(
-            self.different, different,
-            "{file}: cases that are different on purpose and are not there"
-        );
-    }
-}
-
 fn write_script(path: &Path, text: &str, mode: u32) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-fn exec<'a>(folder: &Path, search: Search, observer: Option<&'a dyn Observer>) -> Exec<'a> {
+fn exec(folder: &Path, search: Search, observer: Option<Arc<dyn Observer>>) -> Exec<'static> {
     Exec {
         env: std::env::vars_os().collect(),
         search,
@@ -89,7 +62,7 @@ const LOOKUP_DIFFERENT: [(&str, Option<&str>); 2] = [("emptyelem", Some("$DIR/b/
 
 #[test]
 fn plugin_lookup() {
-    let mut score = Score::default();
+    let mut score = Score::of("plugin-lookup");
     for case in cases("plugin-lookup.json") {
         let id = case["id"].as_str().unwrap();
         let folder = TempDir::new().unwrap();
@@ -119,7 +92,7 @@ fn plugin_lookup() {
             .ok_or_else(|| format!("found {found:?}, expected {expected:?}"));
         score.add(id, ours.is_some(), outcome);
     }
-    score.finish("plugin-lookup.json", LOOKUP_DIFFERENT.len());
+    score.finish(LOOKUP_DIFFERENT.len());
 }
 
 // ---- exec-behaviour.json ----
@@ -180,7 +153,7 @@ enum Answer {
     Failed(DelegateError),
 }
 
-fn run_script(case: &Value, folder: &Path, forwarded: &Forwarded) -> Answer {
+fn run_script(case: &Value, folder: &Path, forwarded: Arc<Forwarded>) -> Answer {
     let mut exec = exec(folder, Search::new([], folder.to_str().unwrap()), Some(forwarded));
     if let Some(millis) = case["timeout_ms"].as_u64() {
         exec.deadline = Duration::from_millis(millis);
@@ -224,12 +197,12 @@ fn judge_exec(case: &Value, ours: Option<&Ours>) -> Result<(), String> {
             drop(file);
         })
     });
-    let forwarded = Forwarded::default();
+    let forwarded = Arc::new(Forwarded::default());
     let began = Instant::now();
-    let answer = run_script(case, folder.path(), &forwarded);
+    let answer = run_script(case, folder.path(), Arc::clone(&forwarded));
     let took = began.elapsed().as_secs_f64();
     drop(writer);
-    let stderr = forwarded.0.into_inner().unwrap();
+    let stderr = forwarded.0.lock().unwrap().clone();
 
     let (limit, expected_ok, code, part) = match ours {
         Some(Ours::Ok(limit, _)) => (*limit, true, None, ""),
@@ -281,13 +254,13 @@ fn judge_exec(case: &Value, ours: Option<&Ours>) -> Result<(), String> {
 
 #[test]
 fn exec_behaviour() {
-    let mut score = Score::default();
+    let mut score = Score::of("exec-behaviour");
     for case in cases("exec-behaviour.json") {
         let id = case["id"].as_str().unwrap();
         let ours = EXEC_DIFFERENT.iter().find(|(different, ..)| *different == id).map(|(_, _, ours)| ours);
         score.add(id, ours.is_some(), judge_exec(&case, ours));
     }
-    score.finish("exec-behaviour.json", EXEC_DIFFERENT.len());
+    score.finish(EXEC_DIFFERENT.len());
 }
 
 // ---- chain.json ----
@@ -636,7 +609,7 @@ fn judge_chain(case: &Value, steps: &[Step]) -> Result<(), String> {
 
 #[test]
 fn chain() {
-    let mut score = Score::default();
+    let mut score = Score::of("chain");
     let mut different = 0;
     for case in cases("chain.json") {
         let id = case["id"].as_str().unwrap();
@@ -646,5 +619,5 @@ fn chain() {
         score.add(id, !rules.is_empty(), judge_chain(&case, &steps));
     }
     assert_eq!(different, 12, "the list in adjust");
-    score.finish("chain.json", different);
+    score.finish(different);
 }

@@ -3,10 +3,13 @@
 //!
 //! The binaries under test are named by environment variables; `make test` sets them.
 
+pub mod acceptance;
 pub mod binaries;
+pub mod captures;
 pub mod conf;
 pub mod pair;
 pub mod runtime;
+pub mod score;
 pub mod scripted;
 pub mod state;
 pub mod vectors;

@@ -22,24 +22,32 @@ pub struct Case {
     recorded: Value,
 }
 
+/// The file `NAME.json` of tests/vectors.
+pub fn document(name: &str) -> Value {
+    let path = format!(concat!(env!("CARGO_MANIFEST_DIR"), "/vectors/{}.json"), name);
+    let text = fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Its cases.
+pub fn cases(name: &str) -> Vec<Value> {
+    let document = document(name);
+    let cases = document["cases"].as_array().expect("cases").clone();
+    assert_eq!(document["count"].as_u64(), Some(cases.len() as u64), "{name} is complete");
+    cases
+}
+
 /// All cases that Debian's plugins were recorded with.
 pub fn route_cases() -> Vec<Case> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/vectors/routes/routes-debian-1.1.1.json");
-    let text = fs::read(path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    let all: Value = serde_json::from_slice(&text).expect("the vectors are JSON");
-    let cases: Vec<Case> = all["cases"]
-        .as_array()
-        .expect("cases")
-        .iter()
+    cases("routes/routes-debian-1.1.1")
+        .into_iter()
         .map(|case| Case {
             id: case["id"].as_str().expect("an id").to_owned(),
             config: case["config"].clone(),
             succeeds: case["exit"] == 0,
-            recorded: case.clone(),
+            recorded: case,
         })
-        .collect();
-    assert_eq!(all["count"].as_u64(), Some(cases.len() as u64), "the vectors are complete");
-    cases
+        .collect()
 }
 
 impl Case {
@@ -72,6 +80,11 @@ impl Case {
     pub fn check_succeeds(&self) -> bool {
         self.recorded["check_after_add"]["exit"] == 0
     }
+}
+
+/// Whether two results say the same, MACs and veth names aside. An empty `dns` is no dns.
+pub fn same_result(a: &Value, b: &Value) -> bool {
+    normal(a) == normal(b)
 }
 
 fn same(what: &str, found: &BTreeSet<String>, recorded: &BTreeSet<String>) {

@@ -2,12 +2,12 @@
 //!
 //! A case is the same as the reference, or it is in [`ON_PURPOSE`] with the rule that says why and our exact answer.
 
-#[path = "support/containerd.rs"]
-mod containerd;
+#[path = "../../../tests/src/score.rs"]
+#[allow(unreachable_pub, reason = "it is public in catena-tests, whose module it is")]
+mod score;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::io::Write;
 use std::path::PathBuf;
 
 use catena_cni::args::{ArgsError, CniArgs};
@@ -19,6 +19,7 @@ use catena_cni::result::{self, CniResult, ResultError};
 use catena_cni::version::{
     ReplyError, SpecVersion, UnknownVersion, VersionError, VersionNumber, VersionReply,
 };
+use score::Score;
 use serde_json::json;
 
 /// Why we differ.
@@ -120,42 +121,6 @@ const ON_PURPOSE: &[OnPurpose] = &[
         Is(r#"{"name": "n", "cniVersion": "1.1.0", "disableCheck": false, "disableGC": false,
             "loadOnlyInlinedPlugins": false, "plugins": [{"type": "a", "capabilities": [],
             "json": {"type": "a", "big": 12345678901234567890, "i53": 9007199254740993, "f": 1.10}}]}"#),
-    ),
-    (
-        "containerd-acceptance",
-        &["oob-len"],
-        NO_NULL,
-        Fails(
-            "cannot use the CNI result: ips[0].interface is 1, which names none of its 1 interfaces, counted from 0",
-        ),
-    ),
-    (
-        "containerd-acceptance",
-        &["neg"],
-        NO_NULL,
-        Fails(
-            "cannot use the CNI result: ips[0].interface is -1, which names none of its 1 interfaces, counted from 0",
-        ),
-    ),
-    (
-        "containerd-acceptance",
-        &["idx0-noifaces"],
-        NO_NULL,
-        Fails(
-            "cannot use the CNI result: ips[0].interface is 0, which names none of its 0 interfaces, counted from 0",
-        ),
-    ),
-    (
-        "containerd-acceptance",
-        &["nulliface"],
-        NO_NULL,
-        Fails("cannot read the CNI result: interfaces[0] is null"),
-    ),
-    (
-        "containerd-acceptance",
-        &["addrmissing"],
-        NO_ADDRESS,
-        Fails("cannot read the CNI result: ips[0].address is missing"),
     ),
 ];
 
@@ -278,7 +243,6 @@ const FILES: &[(&str, Run)] = &[
     ("conflist-parse", conflist),
     ("confdir-load", confdir),
     ("confdir-load-containerd", confdir_containerd),
-    ("containerd-acceptance", acceptance),
     ("identifiers", identifier),
     ("version-parse", version),
     ("version-compare", version_order),
@@ -291,48 +255,34 @@ fn the_reference_and_we_agree_or_differ_on_purpose() {
     let listed = ON_PURPOSE.iter().flat_map(|entry| entry.1.iter().map(move |id| ((entry.0, *id), entry)));
     let mut on_purpose: BTreeMap<(&str, &str), &OnPurpose> = listed.clone().collect();
     assert_eq!(on_purpose.len(), listed.count(), "a case is listed twice");
-    let (mut same, mut different, mut failed) = (0, 0, Vec::new());
     for (file, run) in FILES {
         let document = load(file);
         let cases = document["cases"].as_array().expect("cases");
         assert_eq!(document["count"], json!(cases.len()), "{file}");
-        let before = (same, different, failed.len());
+        let mut score = Score::of(*file);
+        let mut different = 0;
         for case in cases {
             let id = case["id"].as_str().expect("id");
             let (ours, theirs) = run(case);
             let agree = agrees(case, &ours, &theirs);
             let listed = on_purpose.keys().find(|key| **key == (*file, id)).copied();
-            match listed.and_then(|key| on_purpose.remove(&key)) {
-                None if agree => same += 1,
-                None => failed.push(format!(
-                    "{file} {id}: {}\n    reference: {}",
-                    shown(&ours),
-                    reference(case, &theirs)
-                )),
-                Some(_) if agree => failed.push(format!("{file} {id}: listed as different, but the same")),
+            let listed = listed.and_then(|key| on_purpose.remove(&key));
+            let outcome = match listed {
+                None if agree => Ok(()),
+                None => Err(format!("{}\n    reference: {}", shown(&ours), reference(case, &theirs))),
+                Some(_) if agree => Err("listed as different, but the same".to_owned()),
                 Some((.., rule, expected)) => match (expected, &ours) {
-                    (Is(text), Ok(value)) if json::parse(text.as_bytes()).as_ref() == Ok(value) => {
-                        different += 1
-                    }
-                    (Fails(message), Err(failure)) if *message == failure.message => different += 1,
-                    _ => failed
-                        .push(format!("{file} {id}: not the answer listed for ({rule}): {}", shown(&ours))),
+                    (Is(text), Ok(value)) if json::parse(text.as_bytes()).as_ref() == Ok(value) => Ok(()),
+                    (Fails(message), Err(failure)) if *message == failure.message => Ok(()),
+                    _ => Err(format!("not the answer listed for ({rule}): {}", shown(&ours))),
                 },
-            }
+            };
+            different += usize::from(listed.is_some());
+            score.add(id, listed.is_some(), outcome);
         }
-        report(file, same - before.0, different - before.1, failed.len() - before.2);
+        score.finish(different);
     }
-    failed.extend(
-        on_purpose.keys().map(|(file, id)| format!("{file} {id}: listed, but there is no such case")),
-    );
-    report("catena-cni vectors", same, different, failed.len());
-    assert!(failed.is_empty(), "\n{}", failed.join("\n"));
-}
-
-/// Past the test harness, which would show it only on failure.
-fn report(what: &str, same: usize, different: usize, failed: usize) {
-    writeln!(std::io::stderr(), "{what}: same {same}, different on purpose {different}, failed {failed}")
-        .expect("stderr");
+    assert!(on_purpose.is_empty(), "listed, but there are no such cases: {:?}", on_purpose.keys());
 }
 
 fn load(file: &str) -> Value {
@@ -484,13 +434,6 @@ fn reference_network(case: &Value) -> Value {
         plugin["capabilities"] = json!(declared);
     }
     network
-}
-
-fn acceptance(case: &Value) -> (Answer, Value) {
-    let ours = containerd::eth0_addresses(&case["result"]);
-    let ours = ours.map(|addresses| json!({ "accepted": !addresses.is_empty(), "eth0_ips": addresses }));
-    assert!(ours.is_ok() || case["accepted"] == json!(false) || case["id"] == "addrmissing", "{case}");
-    (ours.map_err(Failure::from), pick(case, &["accepted", "eth0_ips"]))
 }
 
 fn identifier(case: &Value) -> (Answer, Value) {

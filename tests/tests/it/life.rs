@@ -3,6 +3,7 @@
 use catena_tests::conf::{self, Family, Stack};
 use catena_tests::pair::Twin;
 use catena_tests::runtime::{Pod, Reply};
+use catena_tests::score::Score;
 use catena_tests::state::{self, Traces};
 use catena_tests::vectors::{self, Case};
 use catena_tests::world::World;
@@ -95,12 +96,11 @@ fn list_dual() {
 
 /// Every recorded case, with catena between the runtime and the plugin.
 fn recorded(prefix: &str) {
-    let mut seen = 0;
+    let mut score = Score::of(format!("routes/{prefix}"));
     for case in vectors::route_cases() {
         if !case.id.starts_with(prefix) {
             continue;
         }
-        seen += 1;
         let world = World::new();
         Case::prepare(&world);
         let pod = Pod::new(&world, vectors::POD);
@@ -128,8 +128,10 @@ fn recorded(prefix: &str) {
             .filter(|line| !line.contains("vbr0") && !line.starts_with("file /run/ipam/vecnet/l"))
             .collect();
         assert!(more.is_empty(), "{}: left: {more:#?}", case.id);
+        // What differs has ended the test already.
+        score.add(&case.id, false, Ok(()));
     }
-    assert!(seen > 0, "no recorded case starts with {prefix}");
+    score.finish(0);
 }
 
 #[test]

@@ -1,10 +1,15 @@
 //! Integration tests: the real `catena` binary, a real kernel, Debian's CNI plugins. Each module shows one part of
 //! what catena promises.
 
+mod acceptance;
 mod bad_input;
+mod capabilities;
+mod captures;
 mod chained;
 mod delegate_errors;
 mod empty;
+mod env_validation;
+mod gc;
 mod grants;
 mod harness;
 mod hostile;
@@ -12,6 +17,10 @@ mod life;
 mod modules;
 mod old_results;
 mod panics;
+mod plugin_results;
+mod plugin_versions;
 mod route_override;
+mod stdio;
 mod tenant;
 mod undo;
+mod version_pairs;

@@ -1,0 +1,137 @@
+//! What a Go plugin says to an environment and a request, case by case (tests/vectors/env-validation.json), against
+//! the real binary. The vectors' plugin does nothing; catena gets a scripted delegate to have something to do, and
+//! `ran_command` means that the delegate was called.
+
+use std::fs;
+
+use catena_tests::score::Score;
+use catena_tests::scripted;
+use catena_tests::vectors;
+use catena_tests::world::{self, OWN_BIN, World};
+use serde_json::{Map, Value, json};
+
+/// What catena answers instead.
+enum Ours {
+    /// The command runs and succeeds.
+    Runs,
+    /// It fails with this code before anything is done.
+    Fails(i64, &'static str),
+}
+
+/// Different on purpose: id, rule, our answer.
+const DIFFERENT: [(&str, &str, Ours); 5] = [
+    ("ADD-notns-netns", IN_THE_NAMESPACE, Ours::Fails(8, "no network namespace at /etc/hostname")),
+    ("CHECK-notns-netns", IN_THE_NAMESPACE, Ours::Fails(8, "no network namespace at /etc/hostname")),
+    (
+        "CHECK-gone-netns",
+        IN_THE_NAMESPACE,
+        Ours::Fails(8, "no network namespace at /run/netns/does-not-exist"),
+    ),
+    ("DEL-own-netns", "design.md 7: on DEL a namespace equal to our own counts as gone", Ours::Runs),
+    (
+        "unknown-and-badstdin",
+        "cni.md a.1: an unknown command is code 4; a bad request need not hide it",
+        Ours::Fails(4, "CNI_COMMAND"),
+    ),
+];
+const IN_THE_NAMESPACE: &str =
+    "cni.md a.1: each command decides itself; catena looks into the namespace, so it is code 8";
+
+/// The request with the delegate, as text, since it may be odd on purpose.
+fn with_a_delegate(text: &str) -> String {
+    let address = json!({ "cniVersion": "1.1.0", "ips": [{ "address": "192.0.2.5/24" }] });
+    let mut delegate = scripted::answers("inner", address);
+    delegate["cniVersion"] = json!("1.1.0");
+    match text.trim_start().strip_prefix('{') {
+        Some(rest) => {
+            let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
+            format!("{{\"delegates\":[{delegate}]{comma}{rest}")
+        }
+        None => text.to_owned(),
+    }
+}
+
+fn call(world: &World, env: &Map<String, Value>, stdin: &str) -> world::Output {
+    let mut command = world.command(&format!("{OWN_BIN}/catena"));
+    for (name, value) in env {
+        command.env(name, value.as_str().expect("a text").replace("$OTHER_NETNS", "/run/netns/other"));
+    }
+    world::finish(command, stdin.as_bytes())
+}
+
+/// CHECK is of an attachment, so there has to be one; where that is not possible, CHECK is not either.
+fn prepare(world: &World, env: &Map<String, Value>, stdin: &str) {
+    if env.get("CNI_COMMAND") == Some(&json!("CHECK")) {
+        let mut env = env.clone();
+        env.insert("CNI_COMMAND".into(), json!("ADD"));
+        env.insert("CNI_NETNS_OVERRIDE".into(), json!("1"));
+        call(world, &env, stdin);
+    }
+}
+
+fn judge(case: &Value, world: &World, ours: Option<&Ours>) -> Result<(), String> {
+    for folder in ["/var/lib/catena", "/var/lib/cni", "/run/catena", "/run/scripted"] {
+        // It is not there before the first call.
+        drop(fs::remove_dir_all(world.path(folder)));
+    }
+    let env = case["env"].as_object().expect("an environment");
+    let stdin = with_a_delegate(case["stdin"].as_str().expect("a request"));
+    prepare(world, env, &stdin);
+    let before = scripted::call_lines(world).len();
+    let output = call(world, env, &stdin);
+    let calls = scripted::call_lines(world).split_off(before);
+    let documents: Vec<Value> = serde_json::Deserializer::from_str(&output.stdout)
+        .into_iter()
+        .collect::<Result<_, _>>()
+        .map_err(|error| format!("stdout {:?}: {error}", output.stdout))?;
+    let got = || format!("exit {:?}, stdout {:?}, delegate calls {calls:?}", output.exit, output.stdout);
+    let command = env.get("CNI_COMMAND").and_then(Value::as_str).unwrap_or_default();
+    let expected = match ours {
+        Some(Ours::Runs) => None,
+        Some(Ours::Fails(code, word)) => {
+            if !output.stdout.contains(word) {
+                return Err(format!("{word:?} is not said: {}", got()));
+            }
+            Some(*code)
+        }
+        None => case["code"].as_i64(),
+    };
+    let fits = match expected {
+        Some(code) => {
+            output.exit == Some(1)
+                && matches!(documents.as_slice(), [error] if error["code"] == code)
+                && calls.is_empty()
+        }
+        None => {
+            let ran = case["ran_command"] == true || ours.is_some();
+            // Without a set of valid attachments GC has nothing to do.
+            let called = ran && command != "GC";
+            let answers = usize::from(command == "ADD" || command == "VERSION");
+            output.exit == Some(0)
+                && calls.iter().any(|call| call.starts_with(command)) == called
+                && documents.len() == answers
+                && case.get("reply").is_none_or(|reply| *reply == documents[0])
+        }
+    };
+    if !fits {
+        return Err(format!("{} (the vector: {case})", got()));
+    }
+    let named = case["named"].as_array().map(Vec::as_slice).unwrap_or_default();
+    match named.iter().find(|name| !output.stdout.contains(name.as_str().expect("a name"))) {
+        Some(name) => Err(format!("{name} is not named: {}", got())),
+        None => Ok(()),
+    }
+}
+
+#[test]
+fn environment_and_request_as_a_go_plugin_judges_them() {
+    let world = World::new();
+    world.pod("other");
+    let mut score = Score::of("env-validation");
+    for case in vectors::cases("env-validation") {
+        let id = case["id"].as_str().expect("an id");
+        let ours = DIFFERENT.iter().find(|(different, ..)| *different == id).map(|(.., ours)| ours);
+        score.add(id, ours.is_some(), judge(&case, &world, ours));
+    }
+    score.finish(DIFFERENT.len());
+}

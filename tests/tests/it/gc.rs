@@ -1,0 +1,183 @@
+//! GC with the runtime's list of valid attachments, and failed entries that later calls try again.
+
+use catena_tests::conf::{self, Stack};
+use catena_tests::runtime::Pod;
+use catena_tests::scripted;
+use catena_tests::state::{self, Traces};
+use catena_tests::world::World;
+use serde_json::{Value, json};
+
+const KEYS: [&str; 2] = ["cni.dev/valid-attachments", "cni.dev/attachments"];
+
+/// catena with two networks, the second of which is asked for under a name of its own.
+fn outer() -> Value {
+    let newest = |mut conf: Value| {
+        conf["cniVersion"] = json!("1.1.0");
+        conf
+    };
+    let second = newest(scripted::conf("two", json!({})));
+    let mut outer = conf::catena(
+        json!([newest(scripted::conf("one", json!({}))), { "interface": "data0", "config": second }]),
+    );
+    outer["cniVersion"] = json!("1.1.0");
+    outer
+}
+
+/// GC with these members added to the config.
+fn gc(pod: &Pod<'_>, keys: &[&str], set: &Value) {
+    let mut request = outer();
+    for key in keys {
+        request[*key] = set.clone();
+    }
+    pod.call("catena", "GC", &request).done();
+}
+
+/// The files that an attachment of this pod has.
+fn files(world: &World, pod: &Pod<'_>) -> Vec<String> {
+    let all =
+        ["/var/lib", "/run/catena/status"].into_iter().flat_map(|folder| world.files(folder).into_keys());
+    all.filter(|file| file.contains(&pod.id)).collect()
+}
+
+fn pods(world: &World) -> (Pod<'_>, Pod<'_>) {
+    let (live, dead) = (Pod::new(world, "live"), Pod::new(world, "dead"));
+    for pod in [&live, &dead] {
+        pod.add(&outer()).result();
+        // An entry and its lock, a cache file for each network, and the status.
+        assert!(files(world, pod).len() >= 4, "{:?}", files(world, pod));
+    }
+    (live, dead)
+}
+
+/// The GC calls that delegates got, each with the set that came with it.
+fn sets(world: &World) -> Vec<(String, Value)> {
+    let calls = scripted::calls(world).into_iter().filter(|call| call["command"] == "GC");
+    calls
+        .map(|call| {
+            let stdin = &call["stdin"];
+            assert_eq!(stdin[KEYS[0]], stdin[KEYS[1]], "both spellings say the same");
+            (stdin["name"].as_str().expect("a name").to_owned(), stdin[KEYS[0]].clone())
+        })
+        .collect()
+}
+
+#[test]
+fn the_live_pod_stays_and_the_dead_one_goes() {
+    for keys in [&KEYS[..1], &KEYS[1..], &KEYS[..]] {
+        let world = World::new();
+        let (live, dead) = pods(&world);
+        let before = files(&world, &live);
+        let listed = json!([{ "containerID": live.id, "ifname": "eth0" }]);
+        gc(&live, keys, &listed);
+        assert_eq!(files(&world, &live), before, "{keys:?}: nothing of the live pod is removed");
+        assert_eq!(files(&world, &dead), Vec::<String>::new(), "{keys:?}: all of the dead one is");
+        let deleted: Vec<String> =
+            scripted::call_lines(&world).into_iter().filter(|call| call.starts_with("DEL")).collect();
+        assert_eq!(deleted, ["DEL two data0", "DEL one eth0"], "{keys:?}: of the dead pod alone, in reverse");
+        // Each delegate is told of its own attachments: the runtime knows of eth0 alone.
+        let own = |ifname: &str| json!([{ "containerID": live.id, "ifname": ifname }]);
+        assert_eq!(
+            sets(&world),
+            [("one".to_owned(), own("eth0")), ("two".to_owned(), own("data0"))],
+            "{keys:?}"
+        );
+        live.check(&outer(), &json!({ "cniVersion": "1.1.0" })).done();
+    }
+}
+
+#[test]
+fn null_and_an_empty_list_remove_all() {
+    for (keys, set) in
+        [(&KEYS[..], json!(null)), (&KEYS[..], json!([])), (&KEYS[..1], json!(null)), (&KEYS[1..], json!([]))]
+    {
+        let world = World::new();
+        let (live, dead) = pods(&world);
+        gc(&live, keys, &set);
+        for pod in [&live, &dead] {
+            assert_eq!(files(&world, pod), Vec::<String>::new(), "{keys:?} {set}");
+        }
+        assert_eq!(
+            sets(&world),
+            [("one".to_owned(), json!([])), ("two".to_owned(), json!([]))],
+            "{keys:?} {set}"
+        );
+    }
+}
+
+#[test]
+fn an_absent_list_removes_nothing() {
+    let world = World::new();
+    let (live, dead) = pods(&world);
+    let before = (files(&world, &live), files(&world, &dead));
+    let calls = scripted::calls(&world).len();
+    gc(&live, &[], &json!(null));
+    assert_eq!((files(&world, &live), files(&world, &dead)), before);
+    assert_eq!(scripted::calls(&world).len(), calls, "a delegate is never sent GC without its set");
+}
+
+#[test]
+fn attachments_of_other_networks_stay() {
+    let world = World::new();
+    let (live, dead) = pods(&world);
+    let mut other = outer();
+    other["name"] = json!("other");
+    let elsewhere = Pod { ifname: "eth1".into(), ..Pod::new(&world, "elsewhere") };
+    elsewhere.add(&other).result();
+    let before = files(&world, &elsewhere);
+    gc(&live, &KEYS, &json!([]));
+    assert_eq!(files(&world, &elsewhere), before);
+    assert!(files(&world, &dead).is_empty());
+}
+
+#[test]
+fn with_real_links() {
+    let world = World::new();
+    let (live, dead) = (Pod::new(&world, "live"), Pod::new(&world, "dead"));
+    let mut outer = conf::catena(json!([conf::ptp(1, Stack::V4), conf::bridge(2, Stack::V4)]));
+    outer["cniVersion"] = json!("1.1.0");
+    let result = live.add(&outer).result();
+    let alone = Traces::of(&world, Some(&live.netns));
+    dead.add(&outer).result();
+    outer[KEYS[1]] = json!([{ "containerID": live.id, "ifname": "eth0" }]);
+    live.call("catena", "GC", &outer).done();
+    assert_eq!(state::links(&world, Some(&dead.netns)), Vec::<String>::new());
+    let after = Traces::of(&world, Some(&live.netns));
+    let moved = |line: &&String| !line.contains("last_reserved_ip");
+    let differs: Vec<&String> = after.0.symmetric_difference(&alone.0).filter(moved).collect();
+    assert!(differs.is_empty(), "{differs:#?}");
+    live.check(&outer, &result).done();
+}
+
+/// CRI-O never repeats a failed DEL, so the next calls of other pods do.
+#[test]
+fn a_failed_entry_is_tried_again_by_a_call_of_another_pod() {
+    let world = World::new();
+    let (live, dead) = pods(&world);
+    let third = Pod::new(&world, "third");
+    third.add(&outer()).result();
+    let failing = json!({ "DEL": { "result": { "code": 11, "msg": "the other side is away" }, "exit": 1 } });
+    scripted::change(&world, "two", &failing);
+    let mut request = outer();
+    request[KEYS[0]] =
+        json!([{ "containerID": live.id, "ifname": "eth0" }, { "containerID": third.id, "ifname": "eth0" }]);
+    live.call("catena", "GC", &request).fails_with(11, &["two", "data0", "the other side is away"]);
+    let failed = "/var/lib/catena/state/failed";
+    assert_eq!(world.files(failed).len(), 1);
+    let of_dead = |world: &World| {
+        let calls = scripted::calls(world).into_iter();
+        calls.filter(|call| call["command"] == "DEL" && call["containerId"] == dead.id.as_str()).count()
+    };
+    assert_eq!(of_dead(&world), 2, "past the delegate that failed, too");
+
+    // Not at once: whoever failed a moment ago is given time.
+    world.sh("rm /run/scripted/two.json");
+    live.del(&outer(), None).done();
+    assert_eq!(of_dead(&world), 2);
+    assert_eq!(world.files(failed).len(), 1);
+
+    world.sh(&format!("touch -d '-1 minute' {failed}/*"));
+    third.del(&outer(), None).done();
+    assert_eq!(of_dead(&world), 4);
+    assert_eq!(files(&world, &dead), Vec::<String>::new(), "now it is done");
+    assert!(world.files(failed).is_empty());
+}
