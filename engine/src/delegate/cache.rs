@@ -95,15 +95,22 @@ pub fn load(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(cause) => return Err(CacheError::Io { path, operation: "read", cause }),
     };
-    let damaged = |cause: String| CacheError::Damaged { path: path.clone(), cause };
-    let Value::Object(mut entry) = json::parse(&text).map_err(|error| damaged(error.to_string()))? else {
-        return Err(damaged("it is not a JSON object".to_owned()));
+    match parse(&text) {
+        Ok(result) => Ok(Some(result)),
+        Err(cause) => Err(CacheError::Damaged { path, cause }),
+    }
+}
+
+/// The result in the text of a cache file, or what is wrong with it.
+pub fn parse(text: &[u8]) -> Result<Value, String> {
+    let Value::Object(mut entry) = json::parse(text).map_err(|error| error.to_string())? else {
+        return Err("it is not a JSON object".to_owned());
     };
     let mut result = if json::get(&entry, "kind").and_then(Value::as_str) == Some(KIND) {
         match json::get(&entry, "result") {
             Some(Value::Object(result)) => result.clone(),
             None | Some(Value::Null) => Map::new(),
-            Some(_) => return Err(damaged("its result is not a JSON object".to_owned())),
+            Some(_) => return Err("its result is not a JSON object".to_owned()),
         }
     } else {
         for member in [
@@ -124,7 +131,7 @@ pub fn load(
     if json::get(&result, "cniVersion").is_none_or(|version| version.as_str() == Some("")) {
         result.insert("cniVersion".to_owned(), json!("0.1.0"));
     }
-    Ok(Some(Value::Object(result)))
+    Ok(Value::Object(result))
 }
 
 /// Removes the file and what a killed [`store`] left; that neither is there is no error.

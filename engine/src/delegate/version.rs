@@ -19,8 +19,9 @@ pub struct Versions {
     known: Mutex<Option<BTreeMap<PathBuf, Answer>>>,
 }
 
+/// What one plugin answered, and which file it was.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Answer {
+pub struct Answer {
     inode: u64,
     /// Seconds and nanoseconds.
     mtime: (i64, i64),
@@ -38,6 +39,11 @@ impl Versions {
     /// Nothing is read yet.
     pub fn at(file: &Path) -> Self {
         Self { file: file.to_owned(), known: Mutex::new(None) }
+    }
+
+    /// The answers in the text of the file, by plugin; none where it is damaged.
+    pub fn parse(text: &[u8]) -> BTreeMap<PathBuf, Answer> {
+        serde_json::from_slice(text).unwrap_or_default()
     }
 
     /// What the plugin listed, if the file is still the one that was asked.
@@ -71,8 +77,6 @@ impl Versions {
         &self,
         guard: &'g mut MutexGuard<'_, Option<BTreeMap<PathBuf, Answer>>>,
     ) -> &'g mut BTreeMap<PathBuf, Answer> {
-        guard.get_or_insert_with(|| {
-            fs::read(&self.file).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
-        })
+        guard.get_or_insert_with(|| fs::read(&self.file).map(|text| Self::parse(&text)).unwrap_or_default())
     }
 }

@@ -113,7 +113,11 @@ impl ModuleLock {
         self.modules.insert(name, LockEntry { current: installed, previous });
     }
 
-    fn parse(path: &Path, bytes: &[u8]) -> Result<Self, NodeError> {
+    /// Reads the bytes of a lock.json; `path` is for messages.
+    ///
+    /// # Errors
+    /// It is not JSON or damaged; every problem is named.
+    pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, NodeError> {
         let value: Value = serde_json::from_slice(bytes)
             .map_err(|error| NodeError::Json { path: path.to_owned(), cause: error.to_string() })?;
         let mut problems = Problems::default();

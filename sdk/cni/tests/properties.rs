@@ -1,132 +1,25 @@
-//! Properties of the parsers and of the conversion. Each parser's target is a plain function of bytes; more inputs
-//! than the default: `PROPTEST_CASES=1000000 cargo test -p catena-cni --test properties`.
+//! Properties of the parsers and of the conversion.
+
+#[path = "support/targets.rs"]
+mod targets;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use catena_cni::args::CniArgs;
-use catena_cni::confdir::ConfDir;
-use catena_cni::error::ErrorObject;
-use catena_cni::identifier::{ContainerId, IfName, NetworkName, PluginType};
-use catena_cni::json::{self, JsonError, Map, Value};
-use catena_cni::list::{NetworkList, Plugin};
-use catena_cni::net::{IpNet, parse_ip};
+use catena_cni::json::{self, Map, Value};
+use catena_cni::net::IpNet;
 use catena_cni::result::{self, CniResult, Dns, Interface, IpConfig, Route};
-use catena_cni::version::{SpecVersion, VersionNumber, VersionReply};
+use catena_cni::version::SpecVersion;
 use proptest::prelude::*;
-use serde_json::json;
 
-// One target per parser: what must hold for any bytes.
-
-fn target_json(bytes: &[u8]) {
-    let ours = json::parse(bytes);
-    let theirs: Result<Value, _> = serde_json::from_slice(bytes);
-    match (&ours, &theirs) {
-        (Ok(ours), Ok(theirs)) => assert_eq!(ours, theirs),
-        (Err(JsonError::TooDeep), _) | (Err(_), Err(_)) => {}
-        // Unpaired surrogates and bytes that are no UTF-8 are taken here, as Go takes them.
-        (Ok(_), Err(_)) => assert!(
-            std::str::from_utf8(bytes).is_err() || bytes.windows(3).any(|w| w.eq_ignore_ascii_case(b"\\ud")),
-            "only we take {bytes:?}"
-        ),
-        (Err(error), Ok(_)) => panic!("only we refuse {bytes:?}: {error}"),
-    }
-    if let Ok(ours) = ours {
-        assert_eq!(json::parse(ours.to_string().as_bytes()), Ok(ours));
-    }
-}
-
-fn target_result(bytes: &[u8]) {
-    let Ok(doc) = result::from_stdout(bytes, "1.1.0") else { return };
-    let checked = result::check(&doc);
-    for target in SpecVersion::ALL {
-        let Ok(written) = result::convert(&doc, target) else { continue };
-        assert!(checked.is_ok());
-        assert_eq!(result::version_text(&written), Some(target.as_str()));
-        assert_clean(&written);
-        assert_eq!(result::convert(&written, target).as_ref(), Ok(&written), "not stable");
-    }
-    if let Ok((model, version)) = CniResult::read(&doc) {
-        assert_eq!(checked, Ok(version));
-        let newest = model.to_value(SpecVersion::NEWEST).expect("1.1.0 can say everything");
-        assert_eq!(CniResult::read(&newest).map(|(model, _)| model), Ok(model));
-        assert_eq!(result::convert(&doc, SpecVersion::NEWEST), Ok(newest));
-    }
-    let _: Result<_, _> = result::prev_result(&doc);
-    let _: Option<_> = ErrorObject::from_value(&doc);
-}
-
-fn target_list(bytes: &[u8]) {
-    if let Ok(list) = NetworkList::parse(bytes) {
-        assert_eq!(list.to_value(), &json::parse(bytes).expect("it was parsed"));
-        assert_eq!(NetworkList::from_value(list.to_value()), Ok(list));
-    }
-    let Ok(doc) = json::parse(bytes) else { return };
-    if let Ok(list) = NetworkList::from_plugin(&doc) {
-        assert_eq!(Value::Object(list.plugins[0].raw.clone()), doc);
-        assert_eq!(NetworkList::from_value(list.to_value()), Ok(list));
-    }
-    if let Ok(plugin) = Plugin::from_value(&doc) {
-        let _: (Vec<_>, Option<_>) = (plugin.capabilities(), plugin.ipam_type());
-    }
-    let dir = ConfDir::new([("a.conflist".into(), bytes.to_vec()), ("n/b.conf".into(), bytes.to_vec())]);
-    let _: (Result<_, _>, Result<_, _>) = (dir.network("n"), dir.first_networks(0));
-}
-
-fn target_version_reply(bytes: &[u8]) {
-    if let Ok(reply) = VersionReply::parse(bytes) {
-        assert!(!reply.supported.is_empty() && !reply.cni_version.is_empty());
-    }
-}
-
-fn target_texts(bytes: &[u8]) {
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
-    if let Ok(args) = CniArgs::parse(text) {
-        assert_eq!(args.to_string(), text);
-        for (key, _) in args.iter() {
-            assert!(args.get(key).is_some());
-        }
-        let _: Result<_, _> = args.check_known(&["IP"]);
-    }
-    if let Ok(net) = text.parse::<IpNet>() {
-        assert_eq!(net.to_string().parse(), Ok(net));
-        assert!(net.contains(net.addr()) && net.contains(net.masked().addr()));
-    }
-    if let Some(ip) = parse_ip(text) {
-        assert_eq!(parse_ip(&ip.to_string()), Some(ip));
-    }
-    if let Ok(version) = text.parse::<SpecVersion>() {
-        assert_eq!(text.parse(), Ok(VersionNumber::from(version)));
-    }
-    let _: Result<VersionNumber, _> = text.parse();
-    if let (Ok(id), Ok(name)) = (ContainerId::parse(text), NetworkName::parse(text)) {
-        assert_eq!(id.as_str(), name.as_str());
-    }
-    if let Ok(name) = IfName::parse(text) {
-        assert!(name.as_str().len() < 16);
-    }
-    let _: Result<_, _> = PluginType::parse(text);
-}
-
-const TARGETS: [fn(&[u8]); 5] = [target_json, target_result, target_list, target_version_reply, target_texts];
-
-/// What never leaves: a null, an index that names nothing.
-fn assert_clean(doc: &Value) {
-    let list =
-        |name| doc.get(name).map(|list| list.as_array().expect("a list").as_slice()).unwrap_or_default();
-    for name in ["interfaces", "ips", "routes"] {
-        assert!(list(name).iter().all(|element| element.as_object().is_some_and(no_null)), "{doc}");
-    }
-    assert!(no_null(doc.as_object().expect("an object")), "{doc}");
-    for ip in list("ips") {
-        if let Some(index) = ip.get("interface") {
-            assert!(index.as_u64().is_some_and(|index| index < list("interfaces").len() as u64), "{doc}");
-        }
-    }
-}
-
-fn no_null(map: &Map) -> bool {
-    map.values().all(|value| !value.is_null())
-}
+const TARGETS: [fn(&[u8]); 7] = [
+    targets::json,
+    targets::result,
+    targets::prev_result,
+    targets::error_object,
+    targets::list,
+    targets::version_reply,
+    targets::texts,
+];
 
 // Generators.
 
@@ -378,7 +271,7 @@ proptest! {
             let sayable = sayable(result.clone(), version);
             match (result.to_value(version), sayable) {
                 (Ok(doc), Some(sayable)) => {
-                    assert_clean(&doc);
+                    targets::assert_clean(&doc);
                     prop_assert_eq!(CniResult::read(&doc), Ok((sayable.clone(), version)));
                     let text = doc.to_string();
                     prop_assert_eq!(json::parse(text.as_bytes()), Ok(doc.clone()));
@@ -401,57 +294,5 @@ proptest! {
                 prop_assert_eq!(result::convert(&doc, to), model.to_value(to), "{} to {}", from, to);
             }
         }
-    }
-}
-
-/// Each about 1 MiB; a parser that takes more than linear time would need minutes for one of them.
-#[test]
-fn large_inputs_are_read_in_linear_time() {
-    const SIZE: usize = 1 << 20;
-    let members = |member: &dyn Fn(usize) -> String| {
-        let mut text = String::from("{");
-        for i in 0.. {
-            text.push_str(&member(i));
-            if text.len() >= SIZE {
-                break;
-            }
-            text.push(',');
-        }
-        text + "}"
-    };
-    let elements = |before: &str, element: &str, after: &str| {
-        format!("{before}{}{after}", vec![element; SIZE / element.len()].join(","))
-    };
-    let mut inputs = vec![
-        members(&|i| format!("\"k{i}\":{i}")),
-        members(&|i| format!("\"k{}\":0", i / 2)),
-        members(&|_| "\"ips\":[]".into()),
-        members(&|i| format!("\"{}\":[]", if i % 2 == 0 { "ips" } else { "IPS" })),
-        format!("{{\"type\":\"a\",\"capabilities\":{}}}", members(&|i| format!("\"k{i}\":true"))),
-        elements("{\"interfaces\":[", "{\"name\":\"e\"}", "]}"),
-        elements("{\"interfaces\":[{}],\"ips\":[", "{\"address\":\"192.0.2.1/24\",\"interface\":0}", "]}"),
-        elements(
-            "{\"cniVersion\":\"0.2.0\",\"ip4\":{\"ip\":\"::/0\",\"routes\":[",
-            "{\"dst\":\"0.0.0.0/0\"}",
-            "]}}",
-        ),
-        elements("{\"name\":\"n\",\"plugins\":[", "{\"type\":\"a\"}", "]}"),
-        elements("{\"name\":\"n\",\"cniVersions\":[", "\"1.0\"", "]}"),
-        elements("[", "\"\\ud800\\ud800\"", "]"),
-        "[".repeat(SIZE),
-        "\"".to_owned() + &"\\ud83d\\ude00".repeat(SIZE / 12),
-        "9".repeat(SIZE),
-        "1=2;".repeat(SIZE / 4),
-        "1.".repeat(SIZE / 2),
-        "x".repeat(SIZE),
-    ];
-    inputs.push(json!({ "cniVersion": "x".repeat(SIZE) }).to_string());
-    for input in inputs {
-        let input = input.as_bytes();
-        if let Ok(doc) = result::from_stdout(input, "0.4.0") {
-            let _: Result<_, _> = result::convert(&doc, SpecVersion::V0_2_0);
-        }
-        let _: (Result<_, _>, Result<_, _>) = (NetworkList::parse(input), VersionReply::parse(input));
-        target_texts(input);
     }
 }

@@ -5,6 +5,7 @@ mod advertisements;
 mod concurrent;
 mod connection;
 mod cost;
+mod fuzz;
 mod gap;
 mod layout;
 mod namespace;

@@ -1,0 +1,77 @@
+//! A fuzz target for everything that parses what others send. Each is a plain function of bytes, driven with mutations
+//! of the recorded calls and of the vectors: FUZZ_INPUTS of each (`make fuzz` takes many more), repeatable by FUZZ_SEED.
+
+mod corpus;
+mod driver;
+mod shapes;
+mod targets;
+#[path = "../../../sdk/cni/tests/support/targets.rs"]
+mod values;
+
+use driver::{Target, drive, grows_linearly};
+
+/// Name, target and the part of the corpus that it starts from.
+const TARGETS: &[(&str, Target, fn() -> Vec<Vec<u8>>)] = &[
+    ("json", values::json, corpus::documents),
+    ("environment", targets::environment, corpus::environments),
+    ("request", targets::request, corpus::requests),
+    ("config-list", values::list, corpus::lists),
+    ("result", values::result, corpus::results),
+    ("prev-result", values::prev_result, corpus::results),
+    ("cni-args-and-names", values::texts, corpus::texts),
+    ("version-reply", values::version_reply, corpus::version_replies),
+    ("error-object", values::error_object, corpus::results),
+    ("delegate-output", targets::delegate_output, corpus::results),
+    ("cache", targets::cache, corpus::cache_files),
+    ("versions-file", targets::versions_file, corpus::versions_files),
+    ("ledger", targets::ledger, corpus::ledger_entries),
+    ("outcome", targets::outcome, corpus::results),
+    ("rewrite", targets::rewrite, corpus::lists),
+    ("intents", targets::intents, corpus::intents),
+    ("node-config", targets::node_config, corpus::node_files),
+    ("module-lock", targets::module_lock, corpus::node_files),
+];
+
+/// One test for each target, so that they run side by side and one failure does not hide another: no input makes it
+/// panic, and none of up to 1 MiB takes it more than linear time.
+macro_rules! targets {
+    ($($test:ident: $name:literal),+ $(,)?) => {
+        $(
+            #[test]
+            fn $test() {
+                let (name, target, corpus) = TARGETS.iter().find(|(name, ..)| *name == $name).expect("a target");
+                drive(name, *target, &corpus());
+                for (shape, make) in shapes::SHAPES {
+                    grows_linearly(&format!("{name} on {shape}"), *target, make);
+                }
+            }
+        )+
+
+        #[test]
+        fn every_target_is_driven() {
+            let driven = [$($name),+];
+            assert!(TARGETS.iter().all(|(name, ..)| driven.contains(name)));
+        }
+    };
+}
+
+targets! {
+    json: "json",
+    environment: "environment",
+    request: "request",
+    config_list: "config-list",
+    result: "result",
+    prev_result: "prev-result",
+    cni_args_and_names: "cni-args-and-names",
+    version_reply: "version-reply",
+    error_object: "error-object",
+    delegate_output: "delegate-output",
+    cache: "cache",
+    versions_file: "versions-file",
+    ledger: "ledger",
+    outcome: "outcome",
+    rewrite: "rewrite",
+    intents: "intents",
+    node_config: "node-config",
+    module_lock: "module-lock",
+}
