@@ -182,7 +182,7 @@ fn node_files() {
     for (text, code, word) in [
         ("{", 6, "node.json"),
         (r#"{"frobnicate": 1}"#, 2, "frobnicate"),
-        (r#"{"baseline": {}}"#, 2, "baseline"),
+        (r#"{"baseline": {"between": []}}"#, 2, "between"),
         (r#"{"deadlines": {"delegateSeconds": "x"}}"#, 7, "delegateSeconds"),
     ] {
         let world = World::new();
