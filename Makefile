@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 STATIC := -- -C target-feature=+crt-static
 export CATENA_CNI_PLUGINS ?= $(if $(wildcard /usr/lib/cni/ptp),/usr/lib/cni,$(if $(wildcard /opt/cni/bin/ptp),/opt/cni/bin,/usr/lib/cni))
 
-.PHONY: help setup build fast lint unit fuzz stages panics integration test demo clean
+.PHONY: help setup build fast lint unit fuzz stages panics integration test soak runtimes demo clean
 .PHONY: bench bench-growth bench-tools instructions
 
 help: ## Show this list
@@ -51,10 +51,19 @@ panics: setup
 	cp $(TARGET)/fast/catena $(TARGET)/fast/catena-panics
 	$(MAKE) fast
 
+BINARIES := CATENA_BIN=$(abspath $(TARGET))/fast/catena CATENACTL_BIN=$(abspath $(TARGET))/fast/catenactl \
+	CATENA_PANICS_BIN=$(abspath $(TARGET))/fast/catena-panics CATENA_TEST_STAGES=$(abspath $(TARGET))/test-stages
+
 integration: stages panics ## Run the integration tests: real binary, kernel and CNI plugins (root or user namespaces)
-	CATENA_BIN=$(abspath $(TARGET))/fast/catena CATENACTL_BIN=$(abspath $(TARGET))/fast/catenactl \
-		CATENA_PANICS_BIN=$(abspath $(TARGET))/fast/catena-panics \
-		CATENA_TEST_STAGES=$(abspath $(TARGET))/test-stages $(CARGO) test --locked -q -p catena-tests
+	$(BINARIES) $(CARGO) test --locked -q -p catena-tests
+
+soak: fast stages ## Kill, starve and fault everything, not only a sample (an hour)
+	$(BINARIES) CATENA_SOAK=1 $(CARGO) test --locked -p catena-tests --test faults
+
+runtimes: fast stages ## Run the tests under containerd and podman (root; installs them)
+	@.ci/setup.sh --runtimes
+	$(CARGO) build --locked -q -p catena-tests --bins
+	$(BINARIES) $(CARGO) test --locked -q -p catena-runtime-tests
 
 # Each file of vectors leaves its counts in a folder; a file that nobody ran has none there.
 export CATENA_VECTOR_COUNTS = $(abspath $(TARGET))/vector-counts

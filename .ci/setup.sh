@@ -80,6 +80,20 @@ if [ ! -x "${CATENA_CNI_PLUGINS:-/usr/lib/cni}/ptp" ]; then
     fi
 fi
 
+# What only the tests under real container runtimes need.
+if [ "${1:-}" = --runtimes ]; then
+    packages=()
+    need containerd containerd ctr
+    need runc runc
+    need podman podman
+    need busybox-static busybox
+    if [ ${#packages[@]} -gt 0 ]; then
+        [ "$(id -u)" = 0 ] && has apt-get || fail "missing: ${packages[*]} (names of Debian's packages)"
+        printf 'setup: installing %s\n' "${packages[*]}"
+        install "${packages[@]}" || fail "these cannot be installed: ${packages[*]}"
+    fi
+fi
+
 if [ "${1:-}" = --lint ]; then
     for component in rustfmt clippy; do
         case $component in rustfmt) tool=fmt ;; *) tool=clippy ;; esac

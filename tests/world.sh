@@ -38,7 +38,7 @@ for bind in "$@"; do
         mkdir -p ".$(dirname "$target")"
         : >".$target"
     fi
-    mount --bind "$source" ".$target"
+    mount --rbind "$source" ".$target"
 done
 pivot_root . old
 cd /

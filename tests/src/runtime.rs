@@ -1,9 +1,11 @@
 //! A container runtime in small: calls plugins as libcni does, for catena and for the twin without it.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
+use crate::trace::{self, Tracee};
 use crate::world::{self, OWN_BIN, Output, PLUGIN_BIN, World};
 
 /// One container and interface, as a runtime names it.
@@ -41,10 +43,16 @@ pub struct Failure {
 impl<'w> Pod<'w> {
     /// A pod with a fresh network namespace `name` and container id `id-NAME`.
     pub fn new(world: &'w World, name: &str) -> Pod<'w> {
+        world.pod(name);
+        Pod::existing(world, name)
+    }
+
+    /// The pod of that name whose network namespace is there already.
+    pub fn existing(world: &'w World, name: &str) -> Pod<'w> {
         Pod {
             world,
             id: format!("id-{name}"),
-            netns: world.pod(name),
+            netns: format!("/run/netns/{name}"),
             ifname: "eth0".into(),
             args: format!(
                 "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={name};K8S_POD_UID=uid-{name}"
@@ -71,14 +79,8 @@ impl<'w> Pod<'w> {
         }
     }
 
-    /// Calls one plugin with `stdin` as it is.
-    pub fn call_raw(&self, plugin: &str, command: &str, stdin: &[u8]) -> Reply {
-        let folder = self
-            .path
-            .split(':')
-            .find(|folder| self.world.path(&format!("{folder}/{plugin}")).exists())
-            .unwrap_or(OWN_BIN);
-        let mut process = self.world.command(&format!("{folder}/{plugin}"));
+    /// Gives a process the environment of a call.
+    pub fn describe(&self, process: &mut Command, command: &str) {
         process
             .env("CNI_COMMAND", command)
             .env("CNI_CONTAINERID", &self.id)
@@ -87,6 +89,24 @@ impl<'w> Pod<'w> {
             .env("CNI_ARGS", &self.args)
             .env("CNI_PATH", &self.path)
             .envs(self.env.iter().map(|(key, value)| (key, value)));
+    }
+
+    /// Starts catena under the tracer.
+    pub fn trace(&self, command: &str, conf: &Value) -> Tracee {
+        let mut process = trace::command(self.world, &format!("{OWN_BIN}/catena"));
+        self.describe(&mut process, command);
+        Tracee::start(process, conf.to_string().as_bytes())
+    }
+
+    /// Calls one plugin with `stdin` as it is.
+    pub fn call_raw(&self, plugin: &str, command: &str, stdin: &[u8]) -> Reply {
+        let folder = self
+            .path
+            .split(':')
+            .find(|folder| self.world.path(&format!("{folder}/{plugin}")).exists())
+            .unwrap_or(OWN_BIN);
+        let mut process = self.world.command(&format!("{folder}/{plugin}"));
+        self.describe(&mut process, command);
         Reply {
             what: format!("{plugin} {command} {}", String::from_utf8_lossy(stdin)),
             output: world::finish(process, stdin),

@@ -207,7 +207,7 @@ impl Traces {
                 let ours_to_ignore = file.starts_with("/run/netns/")
                     || file.starts_with("/run/mount/")
                     || file.starts_with("/run/scripted/")
-                    || file == "/run/catena/versions.json";
+                    || file.starts_with("/run/catena/versions.json");
                 if !ours_to_ignore {
                     lines.insert(format!("file {file}"));
                 }
@@ -215,6 +215,16 @@ impl Traces {
         }
         lines.extend(world.processes().into_iter().map(|line| format!("process {line}")));
         Traces(lines)
+    }
+
+    /// What kernel and processes show.
+    pub fn without_files(&self) -> Traces {
+        Traces(self.0.iter().filter(|line| !line.starts_with("file ")).cloned().collect())
+    }
+
+    /// All but processes.
+    pub fn without_processes(&self) -> Traces {
+        Traces(self.0.iter().filter(|line| !line.starts_with("process ")).cloned().collect())
     }
 
     /// Fails if anything is here that the other does not have.

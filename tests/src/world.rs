@@ -41,7 +41,7 @@ pub struct Output {
     pub stdout: String,
     pub stderr: String,
     pub elapsed: Duration,
-    /// Somebody else still held its stdout or stderr open half a second after it had ended.
+    /// Somebody else still held its stdout or stderr open five seconds after it had ended.
     pub held: bool,
 }
 
@@ -57,20 +57,19 @@ impl World {
     }
 
     fn with_catena(catena: PathBuf) -> World {
-        let bind = |source: PathBuf, target: &str| format!("{}={target}", source.display());
-        World::with(&[
-            bind(catena, &format!("{OWN_BIN}/catena")),
-            bind(binaries::scripted(), &format!("{OWN_BIN}/scripted")),
-            bind(binaries::catenactl(), CATENACTL),
-            bind(binaries::stages(), STAGES),
-            bind(binaries::plugins(), PLUGIN_BIN),
-        ])
+        World::with(&all_programs(catena))
+    }
+
+    /// A world that a container runtime can work in: with the machine's control groups.
+    pub fn for_runtimes() -> World {
+        let mut binds = all_programs(binaries::catena());
+        binds.push(bind(PathBuf::from("/sys/fs/cgroup"), "/sys/fs/cgroup"));
+        World::with(&binds)
     }
 
     /// A world with the reference plugins and the scripted delegate, but nothing of ours: the twin that ours is
     /// compared with.
     pub fn without_catena() -> World {
-        let bind = |source: PathBuf, target: &str| format!("{}={target}", source.display());
         World::with(&[
             bind(binaries::scripted(), &format!("{OWN_BIN}/scripted")),
             bind(binaries::plugins(), PLUGIN_BIN),
@@ -220,6 +219,20 @@ impl Drop for World {
     }
 }
 
+fn bind(source: PathBuf, target: &str) -> String {
+    format!("{}={target}", source.display())
+}
+
+fn all_programs(catena: PathBuf) -> Vec<String> {
+    vec![
+        bind(catena, &format!("{OWN_BIN}/catena")),
+        bind(binaries::scripted(), &format!("{OWN_BIN}/scripted")),
+        bind(binaries::catenactl(), CATENACTL),
+        bind(binaries::stages(), STAGES),
+        bind(binaries::plugins(), PLUGIN_BIN),
+    ]
+}
+
 /// Runs a command to its end with `stdin`. Panics when it hangs.
 pub fn finish(mut command: Command, stdin: &[u8]) -> Output {
     let start = Instant::now();
@@ -247,7 +260,9 @@ pub fn finish(mut command: Command, stdin: &[u8]) -> Output {
                 err.text()
             );
         }
-        std::thread::sleep(Duration::from_micros(500));
+        // As often as the time that it took is worth: many threads may wait at once.
+        let pause = start.elapsed() / 20;
+        std::thread::sleep(pause.clamp(Duration::from_micros(500), Duration::from_millis(20)));
     };
     let elapsed = start.elapsed();
     let held = !(out.wait() & err.wait());
@@ -262,13 +277,14 @@ pub fn finish(mut command: Command, stdin: &[u8]) -> Output {
 }
 
 /// Reads a pipe in a thread, so that somebody who never closes it cannot hold the test.
-struct Drain {
+#[derive(Debug)]
+pub(crate) struct Drain {
     text: Arc<Mutex<Vec<u8>>>,
     end: mpsc::Receiver<()>,
 }
 
 impl Drain {
-    fn start(mut pipe: impl Read + Send + 'static) -> Drain {
+    pub(crate) fn start(mut pipe: impl Read + Send + 'static) -> Drain {
         let text = Arc::new(Mutex::new(Vec::new()));
         let (sender, end) = mpsc::channel();
         let shared = Arc::clone(&text);
@@ -284,11 +300,11 @@ impl Drain {
     }
 
     /// Whether the pipe ended.
-    fn wait(&self) -> bool {
-        self.end.recv_timeout(Duration::from_millis(500)).is_ok()
+    pub(crate) fn wait(&self) -> bool {
+        self.end.recv_timeout(Duration::from_secs(5)).is_ok()
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.text.lock().expect("the text so far")).into_owned()
     }
 }

@@ -27,7 +27,7 @@ fn life(delegate: &Value) {
             "the pod's default routes"
         );
     }
-    pod_state(&Traces::of(&world, Some(&pod.netns))).same_as(&pod_state(&twin.during), "after ADD");
+    Traces::of(&world, Some(&pod.netns)).without_files().same_as(&twin.during.without_files(), "after ADD");
     pod.check(&outer, &result).done();
 
     pod.del(&outer, Some(&result)).done();
@@ -42,11 +42,6 @@ fn life(delegate: &Value) {
     pod.without_netns().del(&outer, Some(&result)).done();
     Traces::of(&world, Some(&pod.netns)).nothing_more_than(&twin.after, "after DEL without the namespace");
     pod.del(&outer, Some(&result)).done();
-}
-
-/// What the kernel has, without files.
-fn pod_state(traces: &Traces) -> Traces {
-    Traces(traces.0.iter().filter(|line| !line.starts_with("file ")).cloned().collect())
 }
 
 #[test]
