@@ -124,9 +124,26 @@ where
         members.0.insert("time".to_owned(), Value::from(now()));
         members.0.insert("level".to_owned(), Value::from(event.metadata().level().as_str().to_lowercase()));
         event.record(&mut members);
-        writer.write_str(&Value::Object(members.0).to_string())?;
+        writer.write_str(&visible(&Value::Object(members.0).to_string()))?;
         writer.write_char('\n')
     }
+}
+
+/// JSON text without characters that a terminal hides or obeys. JSON itself escapes only those below U+0020; the
+/// others can stand in its strings alone, where an escape means the same.
+fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        let hidden = character.is_control()
+            || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if hidden {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "\\u{:04x}", u32::from(character));
+        } else {
+            out.push(character);
+        }
+    }
+    out
 }
 
 /// Seconds since 1970 with milliseconds, as text.
@@ -191,6 +208,15 @@ mod tests {
         assert_eq!(value["n"][0], 1);
         assert_eq!(value["level"], "info");
         assert_eq!(value["code"], 0);
+    }
+
+    #[test]
+    fn a_line_obeys_no_terminal() {
+        let evil = "\u{1b}[2J\u{7f}\u{9b}2J\u{202e}\u{2066}ü";
+        let line = visible(&serde_json::json!({ "a": evil, evil: 1 }).to_string());
+        assert!(line.chars().all(|c| (' '..='~').contains(&c) || c == 'ü'), "{line:?}");
+        let value: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!((&value["a"], &value[evil]), (&Value::from(evil), &Value::from(1)));
     }
 
     #[test]
