@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 STATIC := -- -C target-feature=+crt-static
 export CATENA_CNI_PLUGINS ?= $(if $(wildcard /usr/lib/cni/ptp),/usr/lib/cni,$(if $(wildcard /opt/cni/bin/ptp),/opt/cni/bin,/usr/lib/cni))
 
-.PHONY: help setup build fast lint unit fuzz stages panics integration test soak runtimes demo clean
+.PHONY: help setup build fast lint unit fuzz stages panics integration test soak soak-routes cost runtimes demo clean
 .PHONY: bench bench-growth bench-tools instructions
 
 help: ## Show this list
@@ -59,6 +59,7 @@ integration: stages panics ## Run the integration tests: real binary, kernel and
 
 soak: fast stages ## Kill, starve and fault everything, not only a sample (an hour)
 	$(BINARIES) CATENA_SOAK=1 $(CARGO) test --locked -p catena-tests --test faults
+	@$(MAKE) soak-routes
 
 runtimes: fast stages ## Run the tests under containerd and podman (root; installs them)
 	@.ci/setup.sh --runtimes
@@ -73,6 +74,18 @@ test: ## Run all tests
 	@$(MAKE) unit
 	@$(MAKE) integration
 	@tests/count-vectors $(CATENA_VECTOR_COUNTS)
+
+# Each prints its counts and its seed; SOAK_SEED=N does the same again. The kernel tests share two processors badly.
+soak-routes: export SOAK_APPLIES ?= 200000
+soak-routes: export SOAK_SWAPS ?= 20000
+soak-routes: export SOAK_ALL = 1
+soak-routes: setup ## Run the random route tests for long: SOAK_APPLIES (200000), SOAK_SWAPS, SOAK_SEED (root or user namespaces)
+	$(CARGO) test --locked -q --profile fast -p catena-routes --test it -- --nocapture random exhaustive
+	$(CARGO) test --locked -q --profile fast -p catena --lib -- --nocapture --test-threads 1 \
+		routes::tests::random routes::tests::gap routes::tests::concurrent
+
+cost: setup ## Print what a default route swap costs beside 10 to 100,000 other routes (root or user namespaces)
+	COST_ROUTES=100000 $(CARGO) test --locked -q --profile fast -p catena --lib -- --nocapture --ignored routes::tests::cost
 
 demo: build ## Attach two networks to a pod in namespaces of its own, and show what happens
 	@tests/demo $(TARGET)/release/catena

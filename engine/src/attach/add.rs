@@ -98,7 +98,7 @@ pub fn add(
         key,
         caller,
         pipeline,
-        bench: Bench::new(Some(Arc::clone(&netns))),
+        bench: Bench::of(Some(&netns)),
         slot,
         attachments,
         netns,
@@ -569,11 +569,11 @@ pub fn verify(bench: &mut Bench, claims: &[Claim], notes: &mut Vec<String>) -> R
     let unread = |error: crate::routes::error::RouteError| {
         CniError::new(code::OWNERSHIP, format!("the default routes could not be read back: {error}"))
     };
-    let Some(kernel) = bench.kernel().map_err(unread)? else { return Ok(()) };
+    let table = bench.table("verify").map_err(unread)?;
     let mut unmet = Vec::new();
     let mut tables = Vec::new();
     for family in Family::ALL {
-        let main = kernel.routes(family, MAIN).map_err(unread)?;
+        let main = table.routes(family, MAIN).map_err(unread)?;
         unmet.extend(ownership::unmet(family, &main, claims));
         let rivals = ownership::rivals(family, &main, claims);
         if !rivals.is_empty() {

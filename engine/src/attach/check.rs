@@ -2,7 +2,6 @@
 //! what was requested.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use catena_cni::error::code;
 
@@ -72,7 +71,7 @@ pub fn check(
     let caller = Caller { command: Command::Check, mode, container_id: intended.container_id.clone() };
     let exec =
         session.exec(&intended.network, intended.bin_dir.as_deref().map(Path::new), None, session.until);
-    let mut bench = Bench::new(Some(Arc::clone(&netns)));
+    let mut bench = Bench::of(Some(&netns));
     let links = bench.links().map_err(|error| CniError::new(code::INVALID_NETNS, error.to_string()))?;
     let mut claims = Vec::new();
     for (position, recorded) in intended.attachments.iter().enumerate() {

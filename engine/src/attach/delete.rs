@@ -68,7 +68,7 @@ fn try_delete(
     let children = session.children(slot)?;
     let netns = open_namespace(session, deletion);
     let netns_path = netns.as_ref().and(deletion.netns.as_deref());
-    let mut bench = Bench::new(netns.clone());
+    let mut bench = Bench::of(netns.as_deref());
     let pipeline = modules.map(|modules| recorded_pipeline(session, intended, modules));
     let caller =
         Caller { command: Command::Del, mode: mode(intended), container_id: intended.container_id.clone() };

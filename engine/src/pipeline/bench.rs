@@ -1,11 +1,12 @@
-//! What stages work on in one network namespace: its kernel, and the journal of what they changed there.
+//! What stages work on in one network namespace: its routes, and the journal of what they changed there.
 
-use std::sync::Arc;
+use catena_routes::Table;
 
 use crate::pipeline::error::describe_call;
+use crate::routes::backend::Backend;
 use crate::routes::error::{ErrorKind, RouteError};
 use crate::routes::journal::{Journal, Mark};
-use crate::routes::kernel::{Kernel, Scope, Undo};
+use crate::routes::kernel::{Scope, Undo};
 use crate::routes::link::Link;
 use crate::routes::netns::Netns;
 use crate::wasm::{FailedCall, Host};
@@ -13,8 +14,7 @@ use crate::wasm::{FailedCall, Host};
 /// Kept from call to call; lent to one stage at a time.
 #[derive(Debug)]
 pub struct Bench {
-    netns: Option<Arc<Netns>>,
-    kernel: Option<Kernel>,
+    backend: Backend,
     /// What was changed, in order, over all stages and attachments.
     pub journal: Journal,
 }
@@ -30,46 +30,56 @@ pub struct Traces {
 }
 
 impl Bench {
-    /// A bench for a namespace; none where the sandbox has gone, and then every route call fails.
-    pub fn new(netns: Option<Arc<Netns>>) -> Bench {
-        Bench { netns, kernel: None, journal: Journal::default() }
+    /// A bench on a namespace's kernel, or on a recorded table.
+    pub fn new(backend: Backend) -> Bench {
+        Bench { backend, journal: Journal::default() }
     }
 
-    /// The namespace's kernel, connected on first use.
-    pub fn kernel(&mut self) -> Result<Option<&mut Kernel>, RouteError> {
-        if self.kernel.is_none()
-            && let Some(netns) = &self.netns
-        {
-            self.kernel = Some(Kernel::open(netns)?);
-        }
-        Ok(self.kernel.as_mut())
+    /// Where a sandbox's routes are; where the sandbox has gone every route call fails.
+    pub fn of(netns: Option<&Netns>) -> Bench {
+        Bench::new(netns.map_or(Backend::Nowhere, Backend::kernel))
+    }
+
+    /// What stages work on, for the host's own look; `operation` is what a failure is called.
+    pub fn table(&mut self, operation: &'static str) -> Result<&mut dyn Table, RouteError> {
+        self.backend.table(operation)
     }
 
     /// All links of the namespace; none without one.
     pub fn links(&mut self) -> Result<Vec<Link>, RouteError> {
-        match self.kernel()? {
-            Some(kernel) => kernel.links(),
-            None => Ok(Vec::new()),
+        match &mut self.backend {
+            Backend::Nowhere => Ok(Vec::new()),
+            backend => backend.table("links")?.links(),
         }
     }
 
-    /// Lends kernel and journal to a stage.
+    /// Lends all to a stage.
     pub fn host(&mut self, container_id: &str, scope: Scope, read_only: bool) -> Host {
         Host {
-            netns: self.netns.clone(),
-            kernel: self.kernel.take(),
+            backend: std::mem::take(&mut self.backend),
             journal: std::mem::take(&mut self.journal),
             ..Host::new(container_id, scope, read_only)
         }
     }
 
-    /// Takes them back.
+    /// Lends a copy to a stage that shall change nothing (monitor mode). What it would have changed is in the
+    /// traces that [`Bench::take_back`] returns, and nowhere else.
+    pub fn dry_host(&mut self, container_id: &str, scope: Scope) -> Host {
+        Host { backend: std::mem::take(&mut self.backend).dry_run(), ..Host::new(container_id, scope, false) }
+    }
+
+    /// Takes back what was lent.
     pub fn take_back(&mut self, host: Host) -> Traces {
-        self.kernel = host.kernel;
-        self.journal = host.journal;
+        let changes = if host.backend.is_dry_run() {
+            host.journal.describe()
+        } else {
+            self.journal = host.journal;
+            Vec::new()
+        };
+        self.backend = host.backend.original();
         let log: Vec<String> =
             host.logs.into_iter().map(|line| format!("{}: {}", line.level, line.text)).collect();
-        Traces { failed: host.failed_calls, log, changes: Vec::new() }
+        Traces { failed: host.failed_calls, log, changes }
     }
 
     /// Undoes everything since a mark.
@@ -77,17 +87,12 @@ impl Bench {
         if self.journal.mark() == mark {
             return Undo::default();
         }
-        match self.kernel() {
-            Ok(Some(_)) => {}
-            Ok(None) => return Undo::default(),
+        match self.backend.table("undo") {
+            Ok(table) => table.undo(&mut self.journal, mark),
             Err(error) => {
                 let leftover = self.changes_since(mark);
-                return Undo { exact: false, errors: vec![error], leftover, notes: Vec::new() };
+                Undo { exact: false, errors: vec![error], leftover, notes: Vec::new() }
             }
-        }
-        match self.kernel.as_mut() {
-            Some(kernel) => kernel.undo(&mut self.journal, mark),
-            None => Undo::default(),
         }
     }
 
@@ -117,7 +122,7 @@ impl Traces {
         self.failed
             .iter()
             .filter(|failed| !tolerated.iter().any(|(call, _)| *call == failed.call))
-            .flat_map(|failed| describe_call(failed.call, &failed.errors, &failed.undo))
+            .flat_map(describe_call)
             .collect()
     }
 
@@ -126,7 +131,7 @@ impl Traces {
         let mut lines = Vec::new();
         for (call, reason) in tolerated {
             for failed in self.failed.iter().filter(|failed| failed.call == *call) {
-                let errors = describe_call(failed.call, &failed.errors, &failed.undo);
+                let errors = describe_call(failed);
                 lines.extend(errors.into_iter().map(|error| format!("{error} (tolerated: {reason})")));
             }
         }

@@ -4,9 +4,7 @@ use std::fmt;
 
 use catena_cni::error::code;
 
-use crate::routes::error::RouteError;
-use crate::routes::kernel::Undo;
-use crate::wasm::StageError;
+use crate::wasm::{FailedCall, StageError};
 
 /// The lowest code of a stage's own, which the SDK gives a failure without one.
 const OWN: u32 = 200;
@@ -141,6 +139,19 @@ impl PipelineError {
         }
     }
 
+    /// Says that the route changes before the failure are undone.
+    pub fn undone(mut self, changes: &[String]) -> PipelineError {
+        match &mut self {
+            PipelineError::Stage { calls, .. } | PipelineError::Swallowed { calls, .. }
+                if !changes.is_empty() =>
+            {
+                calls.push(format!("earlier route changes are undone exactly: {}", changes.join("; ")));
+            }
+            _ => {}
+        }
+        self
+    }
+
     /// Whether `onError: skip` may pass it over: never a denial, what no grant allows, an error of our own, nor an
     /// undo that is not exact.
     pub fn is_skippable(&self) -> bool {
@@ -157,10 +168,14 @@ impl PipelineError {
 }
 
 /// A failed route call in words, with what the kernel said and whether it was undone.
-pub(crate) fn describe_call(call: u32, errors: &[RouteError], undo: &Undo) -> Vec<String> {
-    let mut lines: Vec<String> = errors.iter().map(|error| format!("route call {call}: {error}")).collect();
-    if !undo.exact {
-        lines.push(format!("route call {call}: its undo is not exact: {}", undo.leftover.join("; ")));
+pub(crate) fn describe_call(failed: &FailedCall) -> Vec<String> {
+    let call = failed.call;
+    let mut lines: Vec<String> =
+        failed.errors.iter().map(|error| format!("route call {call}: {error}")).collect();
+    if !failed.undo.exact {
+        lines.push(format!("route call {call}: its undo is not exact: {}", failed.undo.leftover.join("; ")));
+    } else if failed.changed {
+        lines.push(format!("route call {call}: what it had changed is undone exactly"));
     }
     lines
 }

@@ -226,7 +226,7 @@ pub fn add(
         let result = judge(&blame, result, &traces).map_err(|cause| {
             let undo = bench.undo(mark);
             if undo.exact && traces.undone_exactly() {
-                return cause;
+                return cause.undone(&traces.changes);
             }
             let mut leftover = traces.leftover();
             leftover.extend(undo.leftover);

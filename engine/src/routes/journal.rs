@@ -1,3 +1,3 @@
 //! What was done to a namespace's routes and settings.
 
-pub use catena_routes::{Entry, Journal, JournalError, Mark};
+pub use catena_routes::{Entry, Journal, JsonError, Mark};

@@ -25,9 +25,9 @@ pub struct Kernel {
 
 impl Kernel {
     /// A kernel for an open namespace; nothing is sent yet.
-    pub fn open(netns: &Netns) -> Result<Kernel, RouteError> {
+    pub fn of(netns: &Netns) -> Kernel {
         let name = netns.path().display().to_string();
-        Ok(Kernel { netns: netns.clone(), name, connection: None })
+        Kernel { netns: netns.clone(), name, connection: None }
     }
 
     /// The namespace.
@@ -80,19 +80,19 @@ impl Kernel {
         Table::undo(self, journal, to)
     }
 
-    /// The connection; one that was lost is made anew, since undoing needs it.
+    /// The connection; one that was lost is made anew, since undoing needs it. While a request is under way this
+    /// has none, so that a panic leaves no connection with an answer that nobody has read.
     fn connected<T>(
         &mut self,
         work: impl FnOnce(&mut Connection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let connection = match self.connection.take() {
+        let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => Connection::open(&self.netns)?,
         };
-        let connection = self.connection.insert(connection);
-        let result = work(connection);
-        if matches!(result, Err(Failure::Lost(_) | Failure::Timeout(_))) {
-            self.connection = None;
+        let result = work(&mut connection);
+        if !matches!(result, Err(Failure::Lost(_) | Failure::Timeout(_))) {
+            self.connection = Some(connection);
         }
         result
     }

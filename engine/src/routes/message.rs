@@ -131,7 +131,7 @@ fn next_hop(hop: &Hop, family: Family) -> RouteNextHop {
     next_hop
 }
 
-/// The routes of a dump that are in this table, in the kernel's order.
+/// The routes of a dump that are in this table (0: in any), in the kernel's order.
 pub(super) fn routes(messages: Vec<Message>, family: Family, table: u32) -> Result<Vec<Route>, Failure> {
     let mut routes = Vec::new();
     for message in messages {
@@ -141,7 +141,7 @@ pub(super) fn routes(messages: Vec<Message>, family: Family, table: u32) -> Resu
             continue;
         }
         let route = route(&message)?;
-        if route.family == family && route.table == table {
+        if route.family == family && (table == 0 || route.table == table) {
             routes.push(route);
         }
     }

@@ -2,6 +2,7 @@
 //! of `catena-routes`.
 
 mod attribute;
+pub mod backend;
 mod connection;
 mod envelope;
 pub mod error;

@@ -25,22 +25,30 @@ pub struct Netns {
     id: (u64, u64),
 }
 
+/// Why a path is no network namespace that can be entered (setns(2), ioctl_ns(2)).
 #[derive(Debug, thiserror::Error)]
 pub enum NetnsError {
+    /// ENOENT.
     #[error("no network namespace at {path}")]
     Missing { path: PathBuf },
+    /// open(2) or fstatfs(2) fails.
     #[error("{path} cannot be opened: {source}")]
     Open { path: PathBuf, source: io::Error },
+    /// It is not on nsfs.
     #[error(
         "{path} is no namespace; a network namespace is a file such as /run/netns/NAME or /proc/PID/ns/net"
     )]
     NotNamespace { path: PathBuf },
+    /// setns(2) says EINVAL.
     #[error("{path} is a namespace, but no network namespace")]
     NotNetwork { path: PathBuf },
+    /// setns(2) says EPERM.
     #[error("no right to enter the network namespace {path} (CAP_SYS_ADMIN, EPERM)")]
     Permission { path: PathBuf },
+    /// setns(2) fails in another way.
     #[error("the network namespace {path} cannot be entered: {source}")]
     Enter { path: PathBuf, source: io::Error },
+    /// pthread_create(3) fails.
     #[error("no thread for the network namespace {path}: {source}")]
     Thread { path: PathBuf, source: io::Error },
 }
@@ -76,6 +84,7 @@ impl Netns {
         Ok(Netns { id: (meta.dev(), meta.ino()), file: Arc::new(file), path })
     }
 
+    /// The path that it was opened by.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -501,7 +501,7 @@ mod tests {
     #[test]
     fn tolerations() {
         use crate::routes::kernel::Undo;
-        let failed = [FailedCall { call: 3, errors: Vec::new(), undo: Undo::default() }];
+        let failed = [FailedCall { call: 3, errors: Vec::new(), changed: false, undo: Undo::default() }];
         assert_eq!(check_tolerations(&[(3, "not ours".into())], &failed), Ok(()));
         assert!(check_tolerations(&[(3, " ".into())], &failed).is_err());
         assert!(check_tolerations(&[(2, "x".into())], &failed).is_err());

@@ -5,20 +5,18 @@ use super::limits::{self, Exceeded, Meter};
 use super::text::plain;
 use super::wasi::Wasi;
 use crate::node::{Grants, Limits};
-use crate::routes::error::{ErrorKind, RouteError};
+use crate::routes::backend::Backend;
+use crate::routes::error::RouteError;
 use crate::routes::journal::Journal;
-use crate::routes::kernel::{Kernel, Scope, Undo};
-use crate::routes::netns::Netns;
+use crate::routes::kernel::{ApplyFailure, Scope, Undo};
 
 /// What a run may touch, and what it leaves behind. It is moved into the store and comes back in every case.
 pub struct Host {
-    /// The sandbox's namespace; none where there is none, and then every call of `routes` and `links` fails.
-    pub netns: Option<Arc<Netns>>,
-    /// The connection to its kernel; opened on first use.
-    pub kernel: Option<Kernel>,
+    /// What the calls of `routes` and `links` act on.
+    pub backend: Backend,
     /// The attachment's links, and the tables that its config names (none named: those of the grant).
     pub scope: Scope,
-    /// What was really changed.
+    /// What was changed there.
     pub journal: Journal,
     /// On check and del: route changes are refused.
     pub read_only: bool,
@@ -33,11 +31,10 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host without a namespace; set `netns` to give it one.
+    /// A host without a namespace; set `backend` to give it one.
     pub fn new(container_id: &str, scope: Scope, read_only: bool) -> Self {
         Self {
-            netns: None,
-            kernel: None,
+            backend: Backend::Nowhere,
             scope,
             journal: Journal::default(),
             read_only,
@@ -46,25 +43,6 @@ impl Host {
             dropped_lines: 0,
             container_id: container_id.to_owned(),
         }
-    }
-
-    /// The namespace's kernel.
-    pub(super) fn kernel(&mut self, operation: &'static str) -> Result<&mut Kernel, RouteError> {
-        if self.kernel.is_none() {
-            let Some(netns) = &self.netns else {
-                return Err(RouteError::new(ErrorKind::Namespace, operation, "no namespace")
-                    .reason("this call has no network namespace"));
-            };
-            self.kernel = Some(Kernel::open(netns)?);
-        }
-        self.kernel.as_mut().ok_or_else(|| RouteError::new(ErrorKind::Namespace, operation, "no namespace"))
-    }
-
-    /// The namespace's path, for messages.
-    pub(super) fn netns_path(&self) -> String {
-        self.netns
-            .as_ref()
-            .map_or_else(|| "no namespace".to_owned(), |netns| netns.path().display().to_string())
     }
 
     /// The last error that was logged: a panic's message, if there was one.
@@ -91,6 +69,8 @@ pub struct FailedCall {
     pub call: u32,
     /// All errors, in order.
     pub errors: Vec<RouteError>,
+    /// Whether it had changed anything.
+    pub changed: bool,
     /// Whether everything is as it was.
     pub undo: Undo,
 }
@@ -181,7 +161,8 @@ impl State {
     }
 
     /// Records a failed call.
-    pub(super) fn failed(&mut self, call: u32, errors: Vec<RouteError>, undo: Undo) {
-        self.host.failed_calls.push(FailedCall { call, errors, undo });
+    pub(super) fn failed(&mut self, call: u32, failure: ApplyFailure) {
+        let ApplyFailure { errors, undo, changed } = failure;
+        self.host.failed_calls.push(FailedCall { call, errors, changed, undo });
     }
 }

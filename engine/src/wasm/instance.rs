@@ -125,11 +125,7 @@ impl Module {
             Ok(Ok(Ok(answer))) => Ok(answer),
             Ok(Ok(Err(error))) => Err(said(error)),
             Ok(Err(error)) => Err(classify(&error, &self.limits, state.host.last_error())),
-            Err(payload) => {
-                // A request may be under way on its connection.
-                state.host.kernel = None;
-                Err(StageError::Internal(panic::text(&*payload).to_owned()))
-            }
+            Err(payload) => Err(StageError::Internal(panic::text(&*payload).to_owned())),
         };
         (answer, state.host, usage)
     }

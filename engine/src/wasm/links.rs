@@ -2,8 +2,8 @@
 
 use super::bindings::catena::stage::links as wit;
 use super::host::State;
+use super::routes::unchanged;
 use crate::routes::error::RouteError;
-use crate::routes::kernel::Undo;
 use crate::routes::link::Link;
 
 impl From<Link> for wit::Link {
@@ -25,7 +25,7 @@ impl State {
     /// knowing that there is none.
     fn link_failed(&mut self, call: u32, error: RouteError) -> wit::LinkError {
         let text = error.to_string();
-        self.failed(call, vec![error], Undo::default());
+        self.failed(call, unchanged(error));
         wit::LinkError::Failed(text)
     }
 }
@@ -33,13 +33,13 @@ impl State {
 impl wit::Host for State {
     fn find(&mut self, name: String) -> wasmtime::Result<Result<Option<wit::Link>, wit::LinkError>> {
         let call = self.begin()?;
-        let found = self.host.kernel("links").and_then(|kernel| kernel.find_link(&name));
+        let found = self.host.backend.table("links").and_then(|table| table.find_link(&name));
         Ok(found.map(|link| link.map(Into::into)).map_err(|error| self.link_failed(call, error)))
     }
 
     fn all(&mut self) -> wasmtime::Result<Result<Vec<wit::Link>, wit::LinkError>> {
         let call = self.begin()?;
-        let links = self.host.kernel("links").and_then(|kernel| kernel.links());
+        let links = self.host.backend.table("links").and_then(|table| table.links());
         Ok(links
             .map(|links| links.into_iter().map(Into::into).collect())
             .map_err(|error| self.link_failed(call, error)))

@@ -1,5 +1,5 @@
-//! The capability `routes`: typed records on one side, the namespace's kernel on the other. Names become links
-//! here; a guest never sees an interface index.
+//! The capability `routes`: typed records on one side, a routing table on the other: the namespace's kernel,
+//! or one that was recorded. Names become links here; a guest never sees an interface index.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -17,7 +17,7 @@ use crate::routes::link::Link;
 type Answer<T> = Result<T, ApplyFailure>;
 
 /// A failure before anything was changed.
-fn unchanged(error: RouteError) -> ApplyFailure {
+pub(super) fn unchanged(error: RouteError) -> ApplyFailure {
     ApplyFailure { errors: vec![error], undo: Undo::default(), changed: false }
 }
 
@@ -32,7 +32,7 @@ struct Desk<'a> {
 
 impl<'a> Desk<'a> {
     fn open(state: &'a mut State, operation: &'static str) -> Answer<Self> {
-        let links = state.host.kernel(operation).and_then(|kernel| kernel.links()).map_err(unchanged)?;
+        let links = state.host.backend.table(operation).and_then(|table| table.links()).map_err(unchanged)?;
         // Linked only where granted, so there is one.
         let grant = state.grants.routes.clone().unwrap_or_else(|| RouteGrant::new([]));
         let mut scope = Scope { links: Vec::new(), tables: grant.tables.iter().copied().collect() };
@@ -53,7 +53,7 @@ impl<'a> Desk<'a> {
     }
 
     fn error(&self, kind: ErrorKind, reason: String) -> RouteError {
-        RouteError::new(kind, self.operation, &self.state.host.netns_path()).reason(reason)
+        RouteError::new(kind, self.operation, self.state.host.backend.namespace()).reason(reason)
     }
 
     /// A refusal that names the grant that would allow it.
@@ -184,8 +184,8 @@ impl<'a> Desk<'a> {
     fn list(&mut self, filter: wit::Filter) -> Answer<Vec<wit::Route>> {
         self.may(RouteOp::Read).map_err(unchanged)?;
         let table = self.table(filter.table).map_err(unchanged)?;
-        let kernel = self.state.host.kernel(self.operation).map_err(unchanged)?;
-        let routes = kernel.routes(family(filter.family), table).map_err(unchanged)?;
+        let backend = self.state.host.backend.table(self.operation).map_err(unchanged)?;
+        let routes = backend.routes(family(filter.family), table).map_err(unchanged)?;
         let wanted =
             |route: &&Route| self.scope.touches(route) && (!filter.default_only || route.is_default());
         Ok(routes.iter().filter(wanted).map(|route| self.route(route)).collect())
@@ -193,10 +193,9 @@ impl<'a> Desk<'a> {
 
     fn apply(&mut self, changes: &[wit::Change]) -> Answer<wit::Report> {
         let changes = self.changes(changes)?;
-        self.state.host.kernel(self.operation).map_err(unchanged)?;
         let host = &mut self.state.host;
-        let Some(kernel) = host.kernel.as_mut() else { return Ok(self.report(&Applied::default())) };
-        let applied = kernel.apply(&self.scope, &changes, &mut host.journal)?;
+        let backend = host.backend.table(self.operation).map_err(unchanged)?;
+        let applied = backend.apply(&self.scope, &changes, &mut host.journal)?;
         inject::point("wasm/routes");
         Ok(self.report(&applied))
     }
@@ -219,11 +218,10 @@ impl<'a> Desk<'a> {
             return Err(ApplyFailure { errors, undo: Undo::default(), changed: false });
         }
         let specs: Vec<RouteSpec> = specs.into_iter().filter_map(Result::ok).collect();
-        self.state.host.kernel(self.operation).map_err(unchanged)?;
         let host = &mut self.state.host;
-        let Some(kernel) = host.kernel.as_mut() else { return Ok(self.report(&Applied::default())) };
+        let backend = host.backend.table(self.operation).map_err(unchanged)?;
         let applied =
-            kernel.replace(&self.scope, link, family, table, &specs, keep_kernel, &mut host.journal)?;
+            backend.replace(&self.scope, link, family, table, &specs, keep_kernel, &mut host.journal)?;
         Ok(self.report(&applied))
     }
 
@@ -275,7 +273,7 @@ impl State {
                 (_, false) => wit::Undo::Incomplete,
             };
             let leftover = failure.undo.leftover.clone();
-            self.failed(call, failure.errors, failure.undo);
+            self.failed(call, failure);
             wit::Failure { call, errors, undo, leftover }
         }))
     }
@@ -416,6 +414,7 @@ mod tests {
     use super::wit::Host as _;
     use super::*;
     use crate::node::Limits;
+    use crate::routes::backend::Backend;
     use crate::routes::netns::Netns;
     use crate::wasm::host::Host;
 
@@ -456,8 +455,8 @@ mod tests {
     fn again(grant: Value) -> State {
         let grants = Grants::parse("", &json!({ "routes": grant })).unwrap();
         let mut host = Host::new("c1", Scope::default(), false);
-        host.netns = Some(Arc::new(Netns::current().unwrap()));
-        let mine = host.kernel("links").unwrap().find_link("mine").unwrap().unwrap();
+        host.backend = Backend::kernel(&Netns::current().unwrap());
+        let mine = host.backend.table("links").unwrap().find_link("mine").unwrap().unwrap();
         host.scope = Scope { links: vec![mine.index], tables: Vec::new() };
         State::new(host, "gw".into(), Arc::new(grants), Limits::default(), None)
     }

@@ -5,9 +5,9 @@ use std::collections::btree_map::Entry::Vacant;
 
 use crate::context::{Context, plain};
 use crate::plan::{Direction, SlotPlan, plan};
-use crate::resolve::{self, Snapshot, Target};
+use crate::resolve::{self, Tables, Target, in_slot};
 use crate::run::{Policy, Run, by_slot};
-use crate::slot::{Slot, SlotChange};
+use crate::slot::{Slot, SlotChange, shown};
 use crate::undo::undo;
 use crate::wire::{Failure, Wire};
 use crate::{
@@ -15,10 +15,14 @@ use crate::{
     RouteSpec, Scope, Sysctl, Undo,
 };
 
+/// How often hops that were hidden are made what they shall be; each time shows more of them.
+const UNVEILINGS: usize = 3;
 /// RT_TABLE_MAIN. Gateways of other tables' routes are looked up in it as well.
 const MAIN: u32 = 254;
-/// Whether a link takes default routes from router advertisements.
-const ACCEPT_RA_DEFRTR: &str = "accept_ra_defrtr";
+/// Whether a link takes default routes from router advertisements (net.ipv6.conf.LINK).
+pub(crate) const ACCEPT_RA_DEFRTR: &str = "accept_ra_defrtr";
+/// Whether a link has no IPv6 (net.ipv6.conf.LINK).
+pub(crate) const DISABLE_IPV6: &str = "disable_ipv6";
 
 pub(crate) fn routes(wire: &mut impl Wire, family: Family, table: u32) -> Result<Vec<Route>, RouteError> {
     match wire.dump(family, table) {
@@ -82,10 +86,10 @@ fn untouched(errors: Vec<RouteError>) -> ApplyFailure {
 pub(crate) fn look(
     wire: &mut impl Wire,
     tables: &[(Family, u32)],
-) -> Result<(Context, Snapshot), Vec<RouteError>> {
+) -> Result<(Context, Tables), Vec<RouteError>> {
     let mut errors = Vec::new();
     let context = links(wire).map_err(|error| errors.push(error)).ok();
-    let mut snapshot = Snapshot::new();
+    let mut snapshot = Tables::new();
     for (family, table) in tables {
         if let Vacant(place) = snapshot.entry((*family, *table)) {
             match routes(wire, *family, *table) {
@@ -104,12 +108,12 @@ fn carry_out(
     wire: &mut impl Wire,
     context: &Context,
     scope: &Scope,
-    snapshot: &Snapshot,
+    snapshot: &Tables,
     target: Target,
     journal: &mut Journal,
 ) -> Result<Applied, ApplyFailure> {
-    let (plans, ambiguous) =
-        plan_all(context, snapshot, &target.slots, &|route| scope.covers(route), Direction::Forth);
+    let own = |route: &Route| scope.covers(route);
+    let (plans, ambiguous) = plan_all(context, snapshot, &target.slots, &own, Direction::Forth);
     if !ambiguous.is_empty() {
         return Err(untouched(ambiguous));
     }
@@ -123,12 +127,28 @@ fn carry_out(
         }
     }
     if errors.is_empty() && !plans.is_empty() {
-        let mut run = Run::new(wire, context, scope, journal, Policy::Apply);
-        run.execute(&plans, &|| as_wanted(snapshot, &target.slots));
-        errors = run.errors;
-        if errors.is_empty() {
-            errors = differences(wire, context, &target.slots, |change| &change.after);
-        }
+        errors = bring_about(wire, (context, snapshot), scope, &target.slots, &plans, journal);
+    }
+    let mut rounds = 0..UNVEILINGS;
+    while errors.is_empty() {
+        let (snapshot, slots) = match veiled(wire, &target) {
+            Ok((_, slots)) if slots.is_empty() => break,
+            Ok(seen) => seen,
+            Err(unread) => {
+                errors = unread;
+                break;
+            }
+        };
+        let (plans, ambiguous) = plan_all(context, &snapshot, &slots, &own, Direction::Forth);
+        errors = match rounds.next() {
+            Some(_) if ambiguous.is_empty() => {
+                bring_about(wire, (context, &snapshot), scope, &slots, &plans, journal)
+            }
+            Some(_) => ambiguous,
+            None => {
+                slots.iter().filter_map(|change| difference(context, &change.before, &change.after)).collect()
+            }
+        };
     }
     if errors.is_empty() {
         let (mut added, mut deleted) = (Vec::new(), Vec::new());
@@ -153,8 +173,46 @@ fn carry_out(
     Err(ApplyFailure { errors, undo, changed: true })
 }
 
+/// Sends what the plans say and reads back.
+fn bring_about(
+    wire: &mut impl Wire,
+    (context, snapshot): (&Context, &Tables),
+    scope: &Scope,
+    slots: &[SlotChange],
+    plans: &[SlotPlan],
+    journal: &mut Journal,
+) -> Vec<RouteError> {
+    let mut run = Run::new(wire, (context, snapshot), scope, journal, Policy::Apply);
+    run.execute(plans, &|| as_wanted(snapshot, slots));
+    match run.errors {
+        errors if errors.is_empty() => differences(wire, context, slots, |change| &change.after),
+        errors => errors,
+    }
+}
+
+/// A dump shows the protocol, source and metrics of one of an IPv6 route's hops only. Of routes that were named
+/// in full this finds those that turned out to have others, once the hops that hid them have gone.
+fn veiled(wire: &mut impl Wire, target: &Target) -> Result<(Tables, Vec<SlotChange>), Vec<RouteError>> {
+    let hidden: Vec<&SlotChange> = target
+        .slots
+        .iter()
+        .filter(|change| change.hides_attributes() && target.in_full.contains(&change.slot))
+        .collect();
+    if hidden.is_empty() {
+        return Ok((Tables::new(), Vec::new()));
+    }
+    let tables: Vec<_> = hidden.iter().map(|change| (change.slot.dst.family(), change.slot.table)).collect();
+    let (_, now) = look(wire, &tables)?;
+    let slots = hidden
+        .into_iter()
+        .map(|change| SlotChange { before: in_slot(&now, change.slot), ..change.clone() })
+        .filter(|change| shown(&change.before) != shown(&change.after))
+        .collect();
+    Ok((now, slots))
+}
+
 /// All routes as they shall be.
-pub(crate) fn as_wanted(snapshot: &Snapshot, slots: &[SlotChange]) -> Vec<Route> {
+pub(crate) fn as_wanted(snapshot: &Tables, slots: &[SlotChange]) -> Vec<Route> {
     let changing: BTreeSet<Slot> = slots.iter().map(|change| change.slot).collect();
     let families: BTreeSet<Family> = slots.iter().map(|change| change.slot.dst.family()).collect();
     let staying = snapshot.iter().filter(|((family, _), _)| families.contains(family));
@@ -168,7 +226,7 @@ pub(crate) fn as_wanted(snapshot: &Snapshot, slots: &[SlotChange]) -> Vec<Route>
 
 pub(crate) fn plan_all(
     context: &Context,
-    snapshot: &Snapshot,
+    snapshot: &Tables,
     slots: &[SlotChange],
     own: &dyn Fn(&Route) -> bool,
     direction: Direction,
@@ -196,7 +254,7 @@ pub(crate) fn plan_all(
 }
 
 /// All routes of the slot's destination and table.
-pub(crate) fn near(snapshot: &Snapshot, change: &SlotChange) -> Vec<Route> {
+pub(crate) fn near(snapshot: &Tables, change: &SlotChange) -> Vec<Route> {
     let slot = change.slot;
     let table = snapshot.get(&(slot.dst.family(), slot.table)).map_or(&[][..], Vec::as_slice);
     table.iter().filter(|route| route.dst == slot.dst).cloned().collect()
@@ -229,28 +287,31 @@ pub(crate) fn differences<'a>(
         };
         for change in slots.iter().filter(|change| here(&change.slot)) {
             let now = now.get(&change.slot).map_or(&[][..], Vec::as_slice);
-            let wanted = wanted(change);
-            if change.is(now, wanted) {
-                continue;
+            let (now, wanted) = change.comparable(now, wanted(change));
+            if !change.is(&now, &wanted) {
+                errors.extend(difference(context, &now, &wanted));
             }
-            let missing = minus(wanted, now);
-            let extra = minus(now, wanted);
-            let mut parts = Vec::new();
-            if !missing.is_empty() {
-                parts.push(format!("missing: {}", texts(context, &missing)));
-            }
-            if !extra.is_empty() {
-                parts.push(format!("not wanted: {}", texts(context, &extra)));
-            }
-            if parts.is_empty() {
-                parts.push(format!("the order is: {}", texts(context, now)));
-            }
-            let route = missing.first().or(extra.first()).or(now.first());
-            let Some(route) = route else { continue };
-            errors.push(context.error(ErrorKind::Verify, "verify", route).reason(parts.join("; ")));
         }
     }
     errors
+}
+
+/// What tells a slot from what it shall hold.
+pub(crate) fn difference(context: &Context, now: &[Route], wanted: &[Route]) -> Option<RouteError> {
+    let missing = minus(wanted, now);
+    let extra = minus(now, wanted);
+    let mut parts = Vec::new();
+    if !missing.is_empty() {
+        parts.push(format!("missing: {}", texts(context, &missing)));
+    }
+    if !extra.is_empty() {
+        parts.push(format!("not wanted: {}", texts(context, &extra)));
+    }
+    if parts.is_empty() {
+        parts.push(format!("the order is: {}", texts(context, now)));
+    }
+    let route = missing.first().or(extra.first()).or(now.first())?;
+    Some(context.error(ErrorKind::Verify, "verify", route).reason(parts.join("; ")))
 }
 
 /// The routes of `a` that `b` lacks. IPv6: of a route over several hops only those that `b` lacks.
@@ -296,10 +357,14 @@ fn quieten(
             after: "0".to_owned(),
         })
     };
-    match wire.set_sysctl(&link.name, ACCEPT_RA_DEFRTR, "0") {
-        Ok(()) => journal.push(entry()),
-        Err(failure) => return Err(failed(&failure)),
+    if let Err(failure) = wire.set_sysctl(&link.name, ACCEPT_RA_DEFRTR, "0") {
+        // It may have been written all the same; what cannot be read is taken for written.
+        if !matches!(wire.sysctl(&link.name, ACCEPT_RA_DEFRTR), Ok(Some(now)) if now.trim() == before) {
+            journal.push(entry());
+        }
+        return Err(failed(&failure));
     }
+    journal.push(entry());
     match wire.sysctl(&link.name, ACCEPT_RA_DEFRTR) {
         Ok(Some(value)) if value.trim() == "0" => Ok(None),
         Ok(value) => {

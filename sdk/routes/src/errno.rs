@@ -7,7 +7,7 @@ pub struct Errno(pub i32);
 macro_rules! errnos {
     ($($name:ident = $value:literal),* $(,)?) => {
         impl Errno {
-            $(pub const $name: Errno = Errno($value);)*
+            $(#[doc = stringify!($name)] pub const $name: Errno = Errno($value);)*
 
             /// The name, such as `ENETUNREACH`; none for a number that no route request answers with.
             pub fn name(self) -> Option<&'static str> {

@@ -10,27 +10,39 @@ pub enum ErrorKind {
     Denied,
     /// The request itself makes no sense.
     Invalid,
+    /// There is no such route (ESRCH, ENOENT).
     NotFound,
+    /// The place is taken by a route of the scope (EEXIST).
     Exists,
     /// The kernel's slot is held by another interface's route.
     Conflict,
+    /// There is no such link (ENODEV).
     NoDevice,
+    /// The link is down (ENETDOWN).
     LinkDown,
+    /// No route makes the gateway reachable on its link (ENETUNREACH, EHOSTUNREACH).
     GatewayUnreachable,
+    /// The source is none of the namespace's addresses (EINVAL).
     BadSource,
+    /// CAP_NET_ADMIN is missing (EPERM).
     Permission,
+    /// The sysctl disable_ipv6 is set on the link (EACCES).
     Ipv6Disabled,
+    /// Another dump is under way on the connection (EBUSY).
     Busy,
     /// A dump was interrupted by changes more often than is sensible.
     Interrupted,
     /// The kernel's answer did not come.
     Lost,
+    /// The kernel's answer did not come in time.
     Timeout,
     /// The kernel changed another route than was meant.
     WrongRoute,
     /// The table read back is not the wanted one.
     Verify,
+    /// The namespace cannot be entered.
     Namespace,
+    /// Anything else; errno and text say what.
     Other,
 }
 
@@ -41,9 +53,11 @@ pub struct RouteError(Box<ErrorDetails>);
 /// What a [`RouteError`] says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorDetails {
+    /// What kind of failure it is.
     pub kind: ErrorKind,
     /// What was tried: `add`, `delete`, `replace`, `list`, `links`, `verify`, `undo`, `sysctl`, `open`.
     pub operation: &'static str,
+    /// The address family that it is about.
     pub family: Option<Family>,
     /// The route as ip-route(8) would print it.
     pub route: Option<String>,
@@ -51,6 +65,7 @@ pub struct ErrorDetails {
     pub link: Option<String>,
     /// The namespace's path.
     pub netns: String,
+    /// The kernel's error number.
     pub errno: Option<Errno>,
     /// The kernel's own words (NLMSGERR_ATTR_MSG).
     pub kernel_message: Option<String>,
@@ -61,6 +76,7 @@ pub struct ErrorDetails {
 }
 
 impl RouteError {
+    /// An error of which nothing else is known; `netns` is the namespace's path.
     pub fn new(kind: ErrorKind, operation: &'static str, netns: &str) -> RouteError {
         RouteError(Box::new(ErrorDetails {
             kind,
@@ -76,6 +92,7 @@ impl RouteError {
         }))
     }
 
+    /// The same error with its cause in words.
     pub fn reason(mut self, reason: impl Into<String>) -> RouteError {
         self.reason = Some(reason.into());
         self

@@ -4,13 +4,17 @@ use std::net::IpAddr;
 /// The address family of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
+    /// AF_INET.
     V4,
+    /// AF_INET6.
     V6,
 }
 
 impl Family {
+    /// Both, IPv4 first.
     pub const ALL: [Family; 2] = [Family::V4, Family::V6];
 
+    /// The address's family.
     pub fn of(addr: IpAddr) -> Family {
         match addr {
             IpAddr::V4(_) => Family::V4,
@@ -34,6 +38,7 @@ impl Family {
         }
     }
 
+    /// `ipv4` or `ipv6`.
     pub fn as_str(self) -> &'static str {
         match self {
             Family::V4 => "ipv4",

@@ -4,6 +4,7 @@ mod v4;
 mod v6;
 
 use crate::slot::Slot;
+use crate::snapshot::ALL_TABLES;
 use crate::{Action, Echo, Errno, Failure, Family, Hop, Mode, Request, Route, Via};
 
 /// Routes of any table. IPv4: every alias, in the kernel's order. IPv6: every leg by itself.
@@ -29,17 +30,12 @@ impl Fib {
         fib
     }
 
+    /// `table` 0: all of them.
     pub(crate) fn dump(&self, family: Family, table: u32) -> Vec<Route> {
+        let here = |route: &&Route| table == ALL_TABLES || route.table == table;
         match family {
-            Family::V4 => self.v4.iter().filter(|r| r.table == table).cloned().collect(),
-            Family::V6 => seen(self.v6.iter().filter(|r| r.table == table)),
-        }
-    }
-
-    pub(crate) fn all(&self, family: Family) -> Vec<Route> {
-        match family {
-            Family::V4 => self.v4.clone(),
-            Family::V6 => seen(self.v6.iter()),
+            Family::V4 => self.v4.iter().filter(here).cloned().collect(),
+            Family::V6 => seen(self.v6.iter().filter(here)),
         }
     }
 

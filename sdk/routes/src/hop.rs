@@ -19,6 +19,7 @@ impl Hop {
         Hop { gateway: None, link, weight: 0, onlink: false }
     }
 
+    /// A hop by a gateway, which a route must make reachable.
     pub fn via(gateway: IpAddr, link: u32) -> Hop {
         Hop { gateway: Some(gateway), link, weight: 0, onlink: false }
     }

@@ -11,18 +11,25 @@ pub struct Journal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark(usize);
 
+/// One thing that was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
+    /// Routes were changed.
     Route(RouteChange),
+    /// A setting was changed.
     Sysctl(Sysctl),
 }
 
 /// One request's effect: routes that are gone (IPv6: legs) and routes that have come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteChange {
+    /// The family of all its routes.
     pub family: Family,
+    /// The table of all its routes.
     pub table: u32,
+    /// As they were before.
     pub removed: Vec<Route>,
+    /// As they are since.
     pub added: Vec<Route>,
     /// Where in its slot the first removed IPv4 route stood.
     pub position: usize,
@@ -33,34 +40,33 @@ pub struct RouteChange {
 /// A changed setting of `net.ipv6.conf.LINK`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sysctl {
+    /// The link, with the name that it had.
     pub link: LinkRef,
+    /// The last part of its name, such as `accept_ra_defrtr`.
     pub key: String,
+    /// The value that it had.
     pub before: String,
+    /// The value that it was given.
     pub after: String,
 }
 
-/// A journal in JSON that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("route journal: {path}: {problem}")]
-pub struct JournalError {
-    /// Where in the document, as a JSON pointer.
-    pub path: String,
-    pub problem: String,
-}
-
 impl Journal {
+    /// A journal of nothing.
     pub fn new() -> Journal {
         Journal::default()
     }
 
+    /// Whether nothing was done, or all is undone.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
+    /// All entries, in order.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
+    /// The place behind the last entry.
     pub fn mark(&self) -> Mark {
         Mark(self.entries.len())
     }
@@ -70,6 +76,7 @@ impl Journal {
         Mark(0)
     }
 
+    /// Notes what was done last.
     pub fn push(&mut self, entry: Entry) {
         self.entries.push(entry);
     }
@@ -84,6 +91,7 @@ impl Journal {
         self.entries.get(mark.0..).unwrap_or_default()
     }
 
+    /// Puts what was done later behind this.
     pub fn append(&mut self, later: Journal) {
         self.entries.extend(later.entries);
     }
@@ -127,6 +135,10 @@ impl Sysctl {
 }
 
 impl RouteChange {
+    pub(crate) fn routes(&self) -> impl Iterator<Item = &Route> {
+        self.removed.iter().chain(&self.added)
+    }
+
     pub(crate) fn describe(&self) -> String {
         let names = self.names();
         let texts = |sign: char, routes: &[Route]| -> Vec<String> {

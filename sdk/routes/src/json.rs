@@ -1,11 +1,24 @@
-//! A journal as JSON, read by hand: every member has one type, and what is wrong is named with its place.
+//! Journals and snapshots as JSON, read by hand: every member has one type, and what is wrong is named with its
+//! place.
 
 use std::net::IpAddr;
 
 use serde_json::{Map, Value, json};
 
-use crate::journal::{Entry, Journal, JournalError, RouteChange, Sysctl};
-use crate::{Attribute, Expiry, Family, Hop, Kind, LinkRef, Prefix, Route};
+use crate::journal::{Entry, Journal, RouteChange, Sysctl};
+use crate::{Attribute, Expiry, Family, Hop, Kind, Link, LinkRef, Prefix, Route, Snapshot};
+
+/// A document that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{document}: {path}: {problem}")]
+pub struct JsonError {
+    /// What it should be: `route journal` or `route snapshot`.
+    pub document: &'static str,
+    /// Where in the document, as a JSON pointer (RFC 6901); `/` for the whole.
+    pub path: String,
+    /// What is wrong there.
+    pub problem: String,
+}
 
 impl Journal {
     /// The journal as the ledger keeps it.
@@ -13,13 +26,52 @@ impl Journal {
         self.entries().iter().map(entry_to_json).collect()
     }
 
-    pub fn from_json(value: &Value) -> Result<Journal, JournalError> {
-        let at = At { value, path: String::new() };
+    /// Reads what [`Journal::to_json`] wrote. The error names the place of what is missing or of another type.
+    pub fn from_json(value: &Value) -> Result<Journal, JsonError> {
+        let at = At::document("route journal", value);
         let mut journal = Journal::new();
         for item in at.items()? {
             journal.push(entry_from_json(&item)?);
         }
         Ok(journal)
+    }
+}
+
+impl Snapshot {
+    /// The snapshot as a recording keeps it.
+    pub fn to_json(&self) -> Value {
+        let routes = self.routes.iter().map(|route| {
+            let mut value = route_to_json(route);
+            value["family"] = json!(route.family.as_str());
+            value["table"] = json!(route.table);
+            value
+        });
+        let settings = self.sysctls.iter().map(|((link, key), value)| json!([link, key, value]));
+        json!({
+            "namespace": self.namespace,
+            "links": self.links.iter().map(whole_link_to_json).collect::<Vec<_>>(),
+            "routes": routes.collect::<Vec<_>>(),
+            "sysctls": settings.collect::<Vec<_>>(),
+        })
+    }
+
+    /// Reads what [`Snapshot::to_json`] wrote. The error names the place of what is missing or of another type.
+    pub fn from_json(value: &Value) -> Result<Snapshot, JsonError> {
+        let at = At::document("route snapshot", value);
+        let sysctls = at.needed("sysctls")?.list(|at| match at.items()?.as_slice() {
+            [link, key, value] => {
+                Ok(((link.text()?.to_owned(), key.text()?.to_owned()), value.text()?.to_owned()))
+            }
+            _ => Err(at.wrong("this is not link, key and value")),
+        })?;
+        Ok(Snapshot {
+            namespace: at.needed("namespace")?.text()?.to_owned(),
+            links: at.needed("links")?.list(whole_link_from_json)?,
+            routes: at.needed("routes")?.list(|at| {
+                route_from_json(at, at.needed("family")?.family()?, at.needed("table")?.number()?)
+            })?,
+            sysctls: sysctls.into_iter().collect(),
+        })
     }
 }
 
@@ -44,6 +96,19 @@ fn entry_to_json(entry: &Entry) -> Value {
 
 fn link_to_json(link: &LinkRef) -> Value {
     json!({ "index": link.index, "name": link.name })
+}
+
+fn whole_link_to_json(link: &Link) -> Value {
+    json!({
+        "index": link.index,
+        "name": link.name,
+        "altNames": link.alt_names,
+        "mac": link.mac,
+        "mtu": link.mtu,
+        "up": link.up,
+        "carrier": link.carrier,
+        "kind": link.kind,
+    })
 }
 
 fn route_to_json(route: &Route) -> Value {
@@ -106,51 +171,62 @@ fn attribute_to_json(attribute: &Attribute) -> Value {
 
 /// A value and its place in the document.
 struct At<'a> {
+    document: &'static str,
     value: &'a Value,
     path: String,
 }
 
 impl<'a> At<'a> {
-    fn wrong(&self, problem: impl Into<String>) -> JournalError {
-        let path = if self.path.is_empty() { "/" } else { &self.path };
-        JournalError { path: path.to_owned(), problem: problem.into() }
+    fn document(document: &'static str, value: &'a Value) -> At<'a> {
+        At { document, value, path: String::new() }
     }
 
-    fn items(&self) -> Result<Vec<At<'a>>, JournalError> {
+    fn at(&self, value: &'a Value, place: impl std::fmt::Display) -> At<'a> {
+        At { document: self.document, value, path: format!("{}/{place}", self.path) }
+    }
+
+    fn wrong(&self, problem: impl Into<String>) -> JsonError {
+        let path = if self.path.is_empty() { "/" } else { &self.path };
+        JsonError { document: self.document, path: path.to_owned(), problem: problem.into() }
+    }
+
+    fn items(&self) -> Result<Vec<At<'a>>, JsonError> {
         let items = self.value.as_array().ok_or_else(|| self.wrong("this is no list"))?;
-        Ok(items
-            .iter()
-            .enumerate()
-            .map(|(i, value)| At { value, path: format!("{}/{i}", self.path) })
-            .collect())
+        Ok(items.iter().enumerate().map(|(i, value)| self.at(value, i)).collect())
     }
 
     fn member(&self, key: &str) -> Option<At<'a>> {
-        self.value.get(key).map(|value| At { value, path: format!("{}/{key}", self.path) })
+        self.value.get(key).filter(|value| !value.is_null()).map(|value| self.at(value, key))
     }
 
-    fn needed(&self, key: &str) -> Result<At<'a>, JournalError> {
+    fn needed(&self, key: &str) -> Result<At<'a>, JsonError> {
         self.member(key).ok_or_else(|| self.wrong(format!("there is no {key:?}")))
     }
 
-    fn text(&self) -> Result<&'a str, JournalError> {
+    fn text(&self) -> Result<&'a str, JsonError> {
         self.value.as_str().ok_or_else(|| self.wrong("this is no text"))
     }
 
-    fn number<T: TryFrom<u64>>(&self) -> Result<T, JournalError> {
+    fn number<T: TryFrom<u64>>(&self) -> Result<T, JsonError> {
         let number = self.value.as_u64().and_then(|n| T::try_from(n).ok());
         number.ok_or_else(|| self.wrong("this is no number in its range"))
     }
 
-    fn flag(&self) -> Result<bool, JournalError> {
+    fn family(&self) -> Result<Family, JsonError> {
+        let name = self.text()?;
+        let family = Family::ALL.into_iter().find(|family| family.as_str() == name);
+        family.ok_or_else(|| self.wrong("this is no address family"))
+    }
+
+    fn flag(&self) -> Result<bool, JsonError> {
         self.value.as_bool().ok_or_else(|| self.wrong("this is neither true nor false"))
     }
 
-    fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(&self) -> Result<T, JournalError> {
+    fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(&self) -> Result<T, JsonError> {
         self.text()?.parse().map_err(|e: T::Err| self.wrong(e.to_string()))
     }
 
-    fn list<T>(&self, read: impl Fn(&At<'a>) -> Result<T, JournalError>) -> Result<Vec<T>, JournalError> {
+    fn list<T>(&self, read: impl Fn(&At<'a>) -> Result<T, JsonError>) -> Result<Vec<T>, JsonError> {
         self.items()?.iter().map(read).collect()
     }
 
@@ -158,13 +234,13 @@ impl<'a> At<'a> {
     fn may<T>(
         &self,
         key: &str,
-        read: impl Fn(&At<'a>) -> Result<T, JournalError>,
-    ) -> Result<Option<T>, JournalError> {
+        read: impl Fn(&At<'a>) -> Result<T, JsonError>,
+    ) -> Result<Option<T>, JsonError> {
         self.member(key).map(|at| read(&at)).transpose()
     }
 }
 
-fn entry_from_json(at: &At<'_>) -> Result<Entry, JournalError> {
+fn entry_from_json(at: &At<'_>) -> Result<Entry, JsonError> {
     if let Some(key) = at.member("sysctl") {
         return Ok(Entry::Sysctl(Sysctl {
             link: link_from_json(&at.needed("link")?)?,
@@ -173,10 +249,7 @@ fn entry_from_json(at: &At<'_>) -> Result<Entry, JournalError> {
             after: at.needed("after")?.text()?.to_owned(),
         }));
     }
-    let family_at = at.needed("family")?;
-    let name = family_at.text()?;
-    let family = Family::ALL.into_iter().find(|family| family.as_str() == name);
-    let family = family.ok_or_else(|| family_at.wrong("this is no address family"))?;
+    let family = at.needed("family")?.family()?;
     let table = at.needed("table")?.number()?;
     let routes = |key| at.needed(key)?.list(|at| route_from_json(at, family, table));
     Ok(Entry::Route(RouteChange {
@@ -189,11 +262,25 @@ fn entry_from_json(at: &At<'_>) -> Result<Entry, JournalError> {
     }))
 }
 
-fn link_from_json(at: &At<'_>) -> Result<LinkRef, JournalError> {
+fn link_from_json(at: &At<'_>) -> Result<LinkRef, JsonError> {
     Ok(LinkRef { index: at.needed("index")?.number()?, name: at.needed("name")?.text()?.to_owned() })
 }
 
-fn route_from_json(at: &At<'_>, family: Family, table: u32) -> Result<Route, JournalError> {
+fn whole_link_from_json(at: &At<'_>) -> Result<Link, JsonError> {
+    let text = |at: &At<'_>| Ok(at.text()?.to_owned());
+    Ok(Link {
+        index: at.needed("index")?.number()?,
+        name: at.needed("name")?.text()?.to_owned(),
+        alt_names: at.needed("altNames")?.list(text)?,
+        mac: at.may("mac", text)?,
+        mtu: at.needed("mtu")?.number()?,
+        up: at.needed("up")?.flag()?,
+        carrier: at.needed("carrier")?.flag()?,
+        kind: at.may("kind", text)?,
+    })
+}
+
+fn route_from_json(at: &At<'_>, family: Family, table: u32) -> Result<Route, JsonError> {
     let dst: Prefix = at.needed("dst")?.parsed()?;
     if dst.family() != family {
         return Err(at.wrong(format!("{dst} is not {family}")));
@@ -222,7 +309,7 @@ fn route_from_json(at: &At<'_>, family: Family, table: u32) -> Result<Route, Jou
     })
 }
 
-fn hop_from_json(at: &At<'_>) -> Result<Hop, JournalError> {
+fn hop_from_json(at: &At<'_>) -> Result<Hop, JsonError> {
     Ok(Hop {
         gateway: at.may("gateway", At::parsed)?,
         link: at.needed("link")?.number()?,
@@ -231,7 +318,7 @@ fn hop_from_json(at: &At<'_>) -> Result<Hop, JournalError> {
     })
 }
 
-fn attribute_from_json(at: &At<'_>) -> Result<Attribute, JournalError> {
+fn attribute_from_json(at: &At<'_>) -> Result<Attribute, JsonError> {
     let value_at = at.needed("value")?;
     let hex = value_at.text()?;
     let bytes: Option<Vec<u8>> = hex

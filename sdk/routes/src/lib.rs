@@ -4,6 +4,8 @@
 //! behaves as the kernel was measured to. Both are a [`Wire`], and every [`Wire`] is a [`Table`], which is what a
 //! stage's `routes` capability calls: list, apply, replace, undo.
 
+#![warn(missing_docs)]
+
 mod apply;
 mod context;
 mod errno;
@@ -26,6 +28,7 @@ mod run;
 mod scope;
 mod simulate;
 mod slot;
+mod snapshot;
 mod spec;
 mod table;
 mod text;
@@ -36,7 +39,8 @@ pub use errno::Errno;
 pub use error::{ErrorDetails, ErrorKind, RouteError};
 pub use family::Family;
 pub use hop::Hop;
-pub use journal::{Entry, Journal, JournalError, Mark, RouteChange, Sysctl};
+pub use journal::{Entry, Journal, Mark, RouteChange, Sysctl};
+pub use json::JsonError;
 pub use kind::Kind;
 pub use link::{Link, LinkRef};
 pub use prefix::{Prefix, PrefixError};
@@ -45,6 +49,9 @@ pub use route::{Attribute, Expiry, Route};
 pub use scope::Scope;
 pub use simulate::SimulatedTable;
 pub use slot::Slot;
+pub use snapshot::Snapshot;
 pub use spec::{Change, RouteSpec};
 pub use table::{Applied, ApplyFailure, Table, Undo};
+#[doc(hidden)]
+pub use undo::undo_once;
 pub use wire::{Echo, Failure, Wire};

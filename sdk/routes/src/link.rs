@@ -3,11 +3,15 @@ use std::fmt;
 /// A network link of the namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
+    /// Its number in the namespace (IFLA ifi_index, from 1).
     pub index: u32,
+    /// Its name (IFLA_IFNAME).
     pub name: String,
+    /// Its alternative names (IFLA_ALT_IFNAME).
     pub alt_names: Vec<String>,
     /// Hardware address as lower-case hexadecimal with colons.
     pub mac: Option<String>,
+    /// Bytes (IFLA_MTU).
     pub mtu: u32,
     /// The administrative state (IFF_UP).
     pub up: bool,
@@ -44,7 +48,9 @@ impl Link {
 /// A link as a journal remembers it and an error names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkRef {
+    /// Its number in the namespace (IFLA ifi_index, from 1).
     pub index: u32,
+    /// Its name (IFLA_IFNAME).
     pub name: String,
 }
 

@@ -1,8 +1,9 @@
 //! Which requests turn a slot into what it shall be. A kernel request is a pattern, so each way is first played
 //! through on the routes at hand, and only one that ends exactly as wanted is taken.
 
-use crate::fib::Fib;
+use crate::fib::{Fib, merges};
 use crate::slot::{SlotChange, shown};
+use crate::snapshot::ALL_TABLES;
 use crate::{Family, Mode, Request, Route};
 
 /// One request and what it must do.
@@ -69,10 +70,8 @@ pub(crate) fn plan(
     direction: Direction,
 ) -> Result<SlotPlan, Box<Ambiguous>> {
     let named = |routes: &[Route]| -> Vec<Route> { routes.iter().map(Route::as_named).collect() };
-    let (change, near) = (
-        SlotChange { slot: change.slot, before: named(&change.before), after: named(&change.after) },
-        named(near),
-    );
+    let (change, near) =
+        (SlotChange { before: named(&change.before), after: named(&change.after), ..change }, named(near));
     let mut second = None;
     for steps in ways(&change, own) {
         let Some(states) = states(&steps, &change, &near) else { continue };
@@ -103,7 +102,7 @@ fn states(steps: &[Step], change: &SlotChange, near: &[Route]) -> Option<Vec<Fib
     let family = change.slot.dst.family();
     let mut fib = Fib::new(near.iter().cloned());
     let others = |fib: &Fib| -> Vec<Route> {
-        fib.all(family).into_iter().filter(|route| route.slot() != change.slot).collect()
+        fib.dump(family, ALL_TABLES).into_iter().filter(|route| route.slot() != change.slot).collect()
     };
     let before = others(&fib);
     let mut states = Vec::new();
@@ -125,14 +124,15 @@ fn states(steps: &[Step], change: &SlotChange, near: &[Route]) -> Option<Vec<Fib
 }
 
 fn has_way_back(state: &Fib, change: &SlotChange, own: &dyn Fn(&Route) -> bool, exactly: bool) -> bool {
-    let back = SlotChange { slot: change.slot, before: in_slot(state, change), after: change.before.clone() };
+    let back = SlotChange { before: in_slot(state, change), after: change.before.clone(), ..*change };
     let back = if exactly { back } else { back.in_any_order() };
-    let near = state.all(change.slot.dst.family());
+    let near = state.dump(change.slot.dst.family(), ALL_TABLES);
     ways(&back, own).iter().any(|steps| states(steps, &back, &near).is_some())
 }
 
+/// The slot's routes, IPv6 leg by leg, with those that a dump would hide.
 fn in_slot(fib: &Fib, change: &SlotChange) -> Vec<Route> {
-    fib.all(change.slot.dst.family()).into_iter().filter(|route| route.slot() == change.slot).collect()
+    fib.held(change.slot.dst.family()).iter().filter(|route| route.slot() == change.slot).cloned().collect()
 }
 
 /// An append and an exact delete are preferred to NLM_F_REPLACE: as free of gaps, and a route that somebody else
@@ -208,7 +208,9 @@ fn ways_v6(change: &SlotChange) -> Vec<Vec<Step>> {
         let mode = |i: usize| if i == 0 { Mode::Exclusive } else { Mode::Append };
         return vec![change.after.iter().enumerate().map(|(i, r)| add_v6(r, mode(i))).collect()];
     }
-    let new: Vec<&Route> = after.iter().filter(|leg| !before.contains(leg)).collect();
+    let mut new: Vec<&Route> = after.iter().filter(|leg| !before.contains(leg)).collect();
+    // Behind those that merge, a route that does not is never hidden.
+    new.sort_by_key(|leg| !merges(leg));
     let old: Vec<&Route> = before.iter().filter(|leg| !after.contains(leg)).collect();
     let merged = |leg: &Route| {
         change.before.iter().any(|r| r.hops.len() > 1 && r.hops.iter().any(|h| leg.hops.contains(h)))

@@ -11,12 +11,30 @@ pub struct Prefix {
     len: u8,
 }
 
+/// What is wrong with a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PrefixError {
+    /// More bits than an address has.
     #[error("prefix length {len} of {addr} is more than {most}")]
-    Length { addr: IpAddr, len: u8, most: u8 },
+    Length {
+        /// The address.
+        addr: IpAddr,
+        /// The bits that were asked for.
+        len: u8,
+        /// The bits that there are.
+        most: u8,
+    },
+    /// It names a host, not a network.
     #[error("{addr}/{len} has bits set behind its prefix length; the network is {network}/{len}")]
-    HostBits { addr: IpAddr, len: u8, network: IpAddr },
+    HostBits {
+        /// The address.
+        addr: IpAddr,
+        /// The prefix length.
+        len: u8,
+        /// The address without its host bits.
+        network: IpAddr,
+    },
+    /// Its text is not ADDRESS/LENGTH.
     #[error("this is no prefix such as 10.0.0.0/8 or fd00::/64")]
     Syntax,
 }
@@ -51,6 +69,7 @@ impl Prefix {
         Ok(Prefix { addr, len })
     }
 
+    /// 0.0.0.0/0 or ::/0.
     pub fn default_route(family: Family) -> Prefix {
         let addr = match family {
             Family::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -64,24 +83,29 @@ impl Prefix {
         Prefix { addr, len: Family::of(addr).bits() }
     }
 
+    /// The address, host bits zero.
     pub fn addr(&self) -> IpAddr {
         self.addr
     }
 
     // A prefix of length 0 is the default route, not an empty one.
+    /// The number of bits, 0 to 32 or 128.
     #[allow(clippy::len_without_is_empty, reason = "a length in bits, not a number of items")]
     pub fn len(&self) -> u8 {
         self.len
     }
 
+    /// The address's family.
     pub fn family(&self) -> Family {
         Family::of(self.addr)
     }
 
+    /// Whether it has no bits, and so is every address.
     pub fn is_default(&self) -> bool {
         self.len == 0
     }
 
+    /// Whether the address begins with its bits.
     pub fn contains(&self, addr: IpAddr) -> bool {
         Prefix::masked(addr, self.len).is_ok_and(|p| p == *self)
     }

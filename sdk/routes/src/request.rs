@@ -7,29 +7,48 @@ use crate::{Family, Hop, Kind, Prefix, Route};
 /// that there is to say; netlink treats 0 as "not given" for metric and protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
+    /// What to do.
     pub action: Action,
+    /// rtm_family.
     pub family: Family,
+    /// RTA_TABLE, from 1.
     pub table: u32,
+    /// RTA_DST.
     pub dst: Prefix,
+    /// RTA_SRC, IPv6 only.
     pub from: Option<Prefix>,
+    /// rtm_tos, IPv4 only.
     pub tos: u8,
+    /// RTA_PRIORITY.
     pub metric: u32,
+    /// rtm_type.
     pub kind: Kind,
+    /// rtm_scope, IPv4 only.
     pub scope: u8,
+    /// rtm_protocol.
     pub protocol: u8,
+    /// RTA_PREFSRC.
     pub source: Option<IpAddr>,
+    /// RTAX_MTU, bytes.
     pub mtu: Option<u32>,
+    /// RTAX_ADVMSS, bytes.
     pub advmss: Option<u32>,
+    /// The next hops.
     pub via: Via,
+    /// Other RTAX_* metrics.
     pub metrics: Vec<Attribute>,
+    /// Other RTA_* attributes.
     pub extra: Vec<Attribute>,
     /// Seconds.
     pub expires: Option<u32>,
 }
 
+/// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
+    /// RTM_NEWROUTE.
     Add(Mode),
+    /// RTM_DELROUTE.
     Delete,
 }
 
@@ -49,6 +68,7 @@ pub enum Mode {
 /// Where packets go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Via {
+    /// No next hop, as for a route that rejects.
     Nothing,
     /// RTA_GATEWAY and RTA_OIF. In an IPv6 delete the unspecified gateway names a route without one.
     One(Hop),
@@ -62,6 +82,7 @@ pub enum Via {
 const LOOPBACK: u32 = 1;
 
 impl Request {
+    /// The request that makes this route.
     pub fn add(route: &Route, mode: Mode) -> Request {
         let via = match (route.object, route.hops.as_slice()) {
             (Some(object), _) => Via::Object(object),

@@ -1,7 +1,7 @@
 //! From wishes to the slots that shall change: every wish is judged on the whole table, and all that is wrong is
 //! reported at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::context::Context;
 use crate::fib::group;
@@ -10,14 +10,22 @@ use crate::slot::{Slot, SlotChange};
 use crate::{Change, ErrorKind, Family, Hop, Kind, LinkRef, Prefix, Route, RouteError, RouteSpec, Scope};
 
 /// Whole tables as they are, by family and table.
-pub(crate) type Snapshot = BTreeMap<(Family, u32), Vec<Route>>;
+pub(crate) type Tables = BTreeMap<(Family, u32), Vec<Route>>;
 
 /// What an operation shall do.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Target {
     pub(crate) slots: Vec<SlotChange>,
+    /// Those of them whose wanted routes were named with all that they have.
+    pub(crate) in_full: BTreeSet<Slot>,
     /// Links that shall not take default routes from router advertisements.
     pub(crate) quiet: Vec<LinkRef>,
+}
+
+/// A slot's routes, in the kernel's order.
+pub(crate) fn in_slot(tables: &Tables, slot: Slot) -> Vec<Route> {
+    let table = tables.get(&(slot.dst.family(), slot.table)).map_or(&[][..], Vec::as_slice);
+    table.iter().filter(|route| route.slot() == slot).cloned().collect()
 }
 
 /// The tables that the changes are about.
@@ -38,7 +46,7 @@ pub(crate) fn tables(changes: &[Change]) -> Vec<(Family, u32)> {
 pub(crate) fn changes(
     context: &Context,
     scope: &Scope,
-    snapshot: &Snapshot,
+    snapshot: &Tables,
     changes: &[Change],
 ) -> Result<Target, Vec<RouteError>> {
     let mut work = Work::new(context, scope, snapshot);
@@ -62,7 +70,7 @@ pub(crate) fn changes(
 pub(crate) fn wanted(
     context: &Context,
     scope: &Scope,
-    snapshot: &Snapshot,
+    snapshot: &Tables,
     at: (u32, Family, u32),
     wanted: &[RouteSpec],
     keep_kernel: bool,
@@ -75,7 +83,7 @@ pub(crate) fn wanted(
 struct Work<'a> {
     context: &'a Context,
     scope: &'a Scope,
-    snapshot: &'a Snapshot,
+    snapshot: &'a Tables,
     /// The slots that change, as they shall be. IPv6: whole routes, not legs.
     slots: BTreeMap<Slot, Vec<Route>>,
     added: Vec<Route>,
@@ -86,7 +94,7 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    fn new(context: &'a Context, scope: &'a Scope, snapshot: &'a Snapshot) -> Work<'a> {
+    fn new(context: &'a Context, scope: &'a Scope, snapshot: &'a Tables) -> Work<'a> {
         Work {
             context,
             scope,
@@ -104,8 +112,7 @@ impl<'a> Work<'a> {
     }
 
     fn slot_now(&self, slot: Slot) -> Vec<Route> {
-        let table = self.table(slot.dst.family(), slot.table);
-        table.iter().filter(|route| route.slot() == slot).cloned().collect()
+        in_slot(self.snapshot, slot)
     }
 
     fn slot(&mut self, slot: Slot) -> &mut Vec<Route> {
@@ -394,10 +401,14 @@ impl<'a> Work<'a> {
         let slots = std::mem::take(&mut self.slots);
         let slots = slots
             .into_iter()
-            .map(|(slot, after)| SlotChange { slot, before: self.slot_now(slot), after: tidy(slot, after) })
+            .map(|(slot, after)| {
+                let (before, after) = (self.slot_now(slot), tidy(slot, after));
+                SlotChange { slot, before, after, known: false }
+            })
             .filter(|change| change.before != change.after)
             .collect();
-        Ok(Target { slots, quiet: self.quiet })
+        let in_full = self.added.iter().map(Route::slot).collect();
+        Ok(Target { slots, in_full, quiet: self.quiet })
     }
 
     /// The kernel judges a gateway once, when the route comes. It cannot know that this very operation takes away

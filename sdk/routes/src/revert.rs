@@ -3,20 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::context::Context;
-use crate::resolve::Snapshot;
+use crate::fib::{legs_of, merges};
+use crate::resolve::Tables;
 use crate::run::by_slot;
 use crate::slot::{Slot, SlotChange};
 use crate::{Entry, Family, Hop, Route, RouteChange};
 
 /// The slots that differ, and what there is to say about what cannot come back.
-pub(crate) fn revert(entries: &[Entry], now: &Snapshot, context: &Context) -> (Vec<SlotChange>, Vec<String>) {
+pub(crate) fn revert(entries: &[Entry], now: &Tables, context: &Context) -> (Vec<SlotChange>, Vec<String>) {
     let changes: Vec<&RouteChange> = entries.iter().filter_map(Entry::route).collect();
     let mut slots: BTreeMap<Slot, Vec<Route>> = BTreeMap::new();
     for ((family, table), routes) in now {
         let touched: BTreeSet<Slot> = changes
             .iter()
             .filter(|change| change.family == *family && change.table == *table)
-            .flat_map(|change| change.removed.iter().chain(&change.added).map(Route::slot))
+            .flat_map(|change| change.routes().map(Route::slot))
             .collect();
         slots.extend(by_slot(routes, &touched));
     }
@@ -28,10 +29,22 @@ pub(crate) fn revert(entries: &[Entry], now: &Snapshot, context: &Context) -> (V
     for change in changes.into_iter().rev() {
         take_back(change, &before, &mut slots, context, &mut notes);
     }
+    for (slot, after) in &slots {
+        let comes_back = |route: &Route| !before.get(slot).is_some_and(|now| legs_of(now).contains(route));
+        let (merging, other) = (after.iter().find(|r| merges(r)), after.iter().find(|r| !merges(r)));
+        // The kernel puts what comes back behind what is there, whichever of them packets took before.
+        if slot.dst.family() == Family::V6
+            && after.iter().any(comes_back)
+            && let (Some(merging), Some(other)) = (merging, other)
+        {
+            let (one, other) = (context.text(merging), context.text(other));
+            notes.insert(format!("\"{one}\" and \"{other}\" share a place, and may be in another order now"));
+        }
+    }
     let changes = slots.into_iter().filter_map(|(slot, after)| {
         // IPv6 legs stay apart: each comes back with its own protocol, source and metrics.
         let before = before.get(&slot).cloned().unwrap_or_default();
-        let change = SlotChange { slot, before, after };
+        let change = SlotChange { slot, before, after, known: true };
         (!change.is(&change.before, &change.after)).then_some(change)
     });
     (changes.collect(), notes.into_iter().collect())
@@ -71,6 +84,11 @@ fn take_back(
         if find(held, &route, shown).is_some() {
             continue;
         }
+        if let Some(there) = same_hop(held, &route).and_then(|there| held.get(there)) {
+            let (there, route) = (context.text(there), context.text(&route));
+            notes.insert(format!("\"{there}\" is in the place of \"{route}\" by now, and stays"));
+            continue;
+        }
         if route.is_from_ra() && route.expires.0.is_some() {
             notes.insert(format!(
                 "\"{}\" is back with the lifetime it had; the kernel takes it for one that was configured, so an \
@@ -83,18 +101,21 @@ fn take_back(
     }
 }
 
-/// Where a route or leg is. In an IPv6 route of several hops (as `shown` by the dump) a leg's own protocol,
-/// source and metrics do not show.
+/// Where a route or leg is. The weight of a leg shows only beside others, and in an IPv6 route of several hops (as
+/// `shown` by the dump) a leg's own protocol, source and metrics do not show.
 fn find(held: &[Route], route: &Route, shown: &[Route]) -> Option<usize> {
-    let strictly = held.iter().position(|there| there == route);
-    strictly.or_else(|| {
-        let name = match (route.family, route.hops.as_slice()) {
-            (Family::V6, [hop]) => hop.name(),
-            _ => return None,
-        };
-        let merged = shown.iter().any(|r| r.hops.len() > 1 && r.hops.iter().any(|hop| hop.name() == name));
-        held.iter().position(|there| {
-            merged && there.kind == route.kind && there.hops.iter().map(Hop::name).eq(std::iter::once(name))
-        })
-    })
+    let as_shown = route.clone().normalised();
+    let strictly = held.iter().position(|there| there.clone().normalised() == as_shown);
+    let name = |route: &Route| route.hops.first().map(Hop::name);
+    let merged = |there: &Route| {
+        shown.iter().any(|r| r.hops.len() > 1 && r.hops.iter().any(|hop| Some(hop.name()) == name(there)))
+    };
+    strictly.or_else(|| same_hop(held, route).filter(|there| held.get(*there).is_some_and(merged)))
+}
+
+/// Where the only IPv6 leg is that a slot can have over that hop.
+fn same_hop(held: &[Route], route: &Route) -> Option<usize> {
+    let [hop] = route.hops.as_slice() else { return None };
+    let same = |there: &Route| there.kind == route.kind && there.hops.iter().map(Hop::name).eq([hop.name()]);
+    held.iter().position(|there| route.family == Family::V6 && same(there))
 }

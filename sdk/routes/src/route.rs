@@ -19,17 +19,29 @@ pub(crate) const SCOPE_HOST: u8 = 254;
 /// figures) is not part of it, so equality is identity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Route {
+    /// rtm_family.
     pub family: Family,
+    /// The routing table, from 1 (RTA_TABLE); 254 is main.
     pub table: u32,
+    /// RTA_DST.
     pub dst: Prefix,
+    /// rtm_tos; 0 for IPv6.
     pub tos: u8,
+    /// RTA_PRIORITY; the lower one is taken first.
     pub metric: u32,
+    /// rtm_type.
     pub kind: Kind,
+    /// RT_SCOPE_*; 0 for IPv6.
     pub scope: u8,
+    /// RTPROT_*: who made it.
     pub protocol: u8,
+    /// RTA_PREFSRC.
     pub source: Option<IpAddr>,
+    /// RTAX_MTU, bytes.
     pub mtu: Option<u32>,
+    /// RTAX_ADVMSS, bytes.
     pub advmss: Option<u32>,
+    /// None for a route that rejects, several for multipath.
     pub hops: Vec<Hop>,
     /// Only packets from these sources (IPv6 source routing, RTA_SRC).
     pub from: Option<Prefix>,
@@ -41,14 +53,18 @@ pub struct Route {
     pub extra: Vec<Attribute>,
     /// Why this route could not be put back as it was. Such a route is never changed.
     pub fixed: Option<String>,
+    /// When the kernel drops it (RTA_CACHEINFO).
     pub expires: Expiry,
 }
 
 /// A netlink attribute: type (without flags) and value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attribute {
+    /// Its type, without NLA_F_NESTED.
     pub kind: u16,
+    /// NLA_F_NESTED.
     pub nested: bool,
+    /// Its bytes, without padding.
     pub value: Vec<u8>,
 }
 
@@ -110,6 +126,7 @@ impl Route {
         .normalised()
     }
 
+    /// The same route as the kernel would show it.
     pub fn normalised(mut self) -> Route {
         if self.family == Family::V6 {
             self.scope = SCOPE_UNIVERSE;
@@ -125,10 +142,12 @@ impl Route {
         self
     }
 
+    /// Its place in the tables.
     pub fn slot(&self) -> Slot {
         Slot { table: self.table, dst: self.dst, from: self.from, tos: self.tos, metric: self.metric }
     }
 
+    /// Whether its destination is everything.
     pub fn is_default(&self) -> bool {
         self.dst.is_default()
     }
@@ -143,6 +162,7 @@ impl Route {
         self.protocol == PROTOCOL_KERNEL
     }
 
+    /// Whether one of its hops is on the link of this index.
     pub fn has_hop_on(&self, link: u32) -> bool {
         self.hops.iter().any(|hop| hop.link == link)
     }
@@ -167,11 +187,6 @@ impl Route {
             Some(_) => Route { hops: Vec::new(), ..self.clone() },
             None => self.clone(),
         }
-    }
-
-    /// What names the hops of a route.
-    pub(crate) fn hop_names(&self) -> Vec<(Option<IpAddr>, u32)> {
-        self.hops.iter().map(Hop::name).collect()
     }
 
     /// The spec that names exactly this route.

@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use crate::apply::DISABLE_IPV6;
 use crate::context::Context;
 use crate::gateway::on_link;
 use crate::plan::{SlotPlan, Step};
+use crate::resolve::{Tables, in_slot};
 use crate::slot::Slot;
 use crate::wire::Failure;
 use crate::{
@@ -26,6 +28,8 @@ pub(crate) enum Policy {
 pub(crate) struct Run<'a, W: Wire> {
     pub(crate) wire: &'a mut W,
     pub(crate) context: &'a Context,
+    /// The tables as they were read before.
+    pub(crate) snapshot: &'a Tables,
     /// Its links are noted beside every change: undoing may move their routes to restore an order.
     pub(crate) scope: &'a Scope,
     pub(crate) journal: &'a mut Journal,
@@ -46,12 +50,12 @@ enum Outcome {
 impl<'a, W: Wire> Run<'a, W> {
     pub(crate) fn new(
         wire: &'a mut W,
-        context: &'a Context,
+        (context, snapshot): (&'a Context, &'a Tables),
         scope: &'a Scope,
         journal: &'a mut Journal,
         policy: Policy,
     ) -> Run<'a, W> {
-        Run { wire, context, scope, journal, policy, errors: Vec::new(), stopped: false }
+        Run { wire, context, snapshot, scope, journal, policy, errors: Vec::new(), stopped: false }
     }
 
     /// `wanted`: the routes as they shall be, which say whether a refused gateway has a point.
@@ -178,7 +182,7 @@ impl<'a, W: Wire> Run<'a, W> {
             for hop in &route.hops {
                 let name = self.context.name(hop.link);
                 // A failing read only means that there is nothing more to say about the refusal.
-                if let Ok(Some(value)) = self.wire.sysctl(&name, "disable_ipv6")
+                if let Ok(Some(value)) = self.wire.sysctl(&name, DISABLE_IPV6)
                     && value.trim() == "1"
                 {
                     error.kind = ErrorKind::Ipv6Disabled;
@@ -235,13 +239,63 @@ impl<'a, W: Wire> Run<'a, W> {
             })
             .collect();
         self.errors.push(error.reason(format!("the kernel {} instead", texts.join(", "))));
-        for echo in echoes {
-            match echo.deleted {
-                true => self.record(echo.route.legs(), Vec::new(), 0),
-                false => self.record(Vec::new(), echo.route.legs(), 0),
-            }
+        let meant =
+            |leg: &Route| step.removed.iter().chain(&step.added).any(|meant| is_leg(leg, meant, true));
+        let also_meant = echoes.iter().flat_map(|echo| echo.route.legs()).any(|leg| meant(&leg));
+        let mut agrees = false;
+        for echo in &echoes {
+            agrees |= self.settle_other(step, echo);
+        }
+        // It may have been carried out all the same, if what was said cannot be found.
+        if also_meant || !agrees {
+            self.settle(step);
         }
         Outcome::Failed
+    }
+
+    /// Records what the kernel says it did to a route that was not meant, if the table agrees; returns whether.
+    fn settle_other(&mut self, step: &Step, echo: &Echo) -> bool {
+        let mut agrees = false;
+        let now = self.wire.dump(echo.route.family, echo.route.table).ok();
+        let meant = if echo.deleted { &step.removed } else { &step.added };
+        for leg in echo.route.legs() {
+            let there = now.as_ref().is_some_and(|now| now.iter().flat_map(Route::legs).any(|r| r == leg));
+            if meant.iter().any(|meant| is_leg(&leg, meant, true)) || there == echo.deleted {
+                continue;
+            }
+            agrees = true;
+            if echo.deleted {
+                let place = self.place_of(&leg, now.as_deref());
+                let leg = self.completed(leg);
+                self.record(vec![leg], Vec::new(), place);
+            } else {
+                self.record(Vec::new(), vec![leg], 0);
+            }
+        }
+        agrees
+    }
+
+    /// A route that has gone with all that it had: the echo of an IPv6 leg has neither weight nor expiry.
+    fn completed(&self, gone: Route) -> Route {
+        let before = in_slot(self.snapshot, gone.slot());
+        match before.iter().flat_map(Route::legs).find(|leg| is_leg(&gone, leg, true)) {
+            Some(leg) => Route { hops: leg.hops, expires: leg.expires, ..gone },
+            None => gone,
+        }
+    }
+
+    /// Where in its slot an IPv4 route stood that has gone unexpectedly: before the first of the routes that
+    /// stood behind it, as far as the table can still be read.
+    fn place_of(&self, gone: &Route, now: Option<&[Route]>) -> usize {
+        let before = in_slot(self.snapshot, gone.slot());
+        let Some(place) = before.iter().position(|route| route == gone) else { return 0 };
+        let Some(now) = now else { return place };
+        let now: Vec<&Route> = now.iter().filter(|route| route.slot() == gone.slot()).collect();
+        let (ahead, behind) = before.split_at(place);
+        now.iter()
+            .position(|route| behind.contains(route))
+            .or_else(|| now.iter().rposition(|route| ahead.contains(route)).map(|last| last + 1))
+            .unwrap_or(now.len())
     }
 
     fn record(&mut self, removed: Vec<Route>, added: Vec<Route>, position: usize) {
@@ -268,14 +322,26 @@ impl<'a, W: Wire> Run<'a, W> {
                 return self.record(step.removed.clone(), step.added.clone(), step.position);
             }
         };
-        let there = |leg: &&Route| {
+        // A leg that is named by its hop alone may turn out to have another protocol, source or metrics.
+        let by_hop = !step.adds() && step.request.protocol == 0;
+        let there = |leg: &&Route, loosely: bool| {
             now.iter().any(|route| {
-                let merged = route.hops.len() > 1;
-                route.legs().iter().any(|now| is_leg(now, leg, merged))
+                let loosely = by_hop || (loosely && route.hops.len() > 1);
+                route.legs().iter().any(|now| is_leg(now, leg, loosely))
             })
         };
-        let removed: Vec<Route> = step.removed.iter().filter(|leg| !there(leg)).cloned().collect();
-        let added: Vec<Route> = step.added.iter().filter(there).cloned().collect();
+        // A replacement is done as a whole. Its new hops may be its old ones with other attributes, and only
+        // these tell them apart.
+        if step.adds() && !step.removed.is_empty() {
+            if step.added.iter().all(|leg| there(&leg, false)) {
+                return self.record(step.removed.clone(), step.added.clone(), step.position);
+            }
+            if step.removed.iter().all(|leg| there(&leg, false)) {
+                return;
+            }
+        }
+        let removed: Vec<Route> = step.removed.iter().filter(|leg| !there(leg, true)).cloned().collect();
+        let added: Vec<Route> = step.added.iter().filter(|leg| there(leg, true)).cloned().collect();
         self.record(removed, added, step.position);
     }
 
@@ -433,12 +499,6 @@ fn is_leg(echo: &Route, leg: &Route, loosely: bool) -> bool {
         // A nexthop object brings its hops; the echo of an addition may still come before they are known.
         echo == leg || (leg.object.is_some() && echo.object == leg.object && echo.slot() == leg.slot())
     }
-}
-
-/// Help routes that could not be taken away.
-pub(crate) fn help_routes(journal: &Journal) -> impl Iterator<Item = &Route> {
-    let added = journal.entries().iter().filter_map(Entry::route).flat_map(|change| &change.added);
-    added.filter(|route| route.protocol == POLE_PROTOCOL)
 }
 
 /// Slots of a table, in the kernel's order within each.

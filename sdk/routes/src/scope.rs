@@ -5,14 +5,17 @@ use crate::Route;
 pub struct Scope {
     /// Interface indices. 0 stands for routes without a link (blackhole and its kin).
     pub links: Vec<u32>,
+    /// Routing tables (RTA_TABLE).
     pub tables: Vec<u32>,
 }
 
 impl Scope {
+    /// Whether the link of this index is within.
     pub fn has_link(&self, link: u32) -> bool {
         self.links.contains(&link)
     }
 
+    /// Whether the table is within.
     pub fn has_table(&self, table: u32) -> bool {
         self.tables.contains(&table)
     }

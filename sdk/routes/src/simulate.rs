@@ -1,10 +1,14 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use crate::apply::{ACCEPT_RA_DEFRTR, DISABLE_IPV6};
 use crate::fib::{Fib, route_of};
 use crate::gateway::{is_link_local, on_link};
 use crate::route::{SCOPE_HOST, SCOPE_LINK};
-use crate::{Action, Echo, Errno, Failure, Family, Link, Request, Route, Via, Wire};
+use crate::{Action, Echo, Errno, Failure, Family, Kind, Link, Prefix, Request, Route, Snapshot, Via, Wire};
+
+/// RT_TABLE_LOCAL.
+const LOCAL: u32 = 255;
 
 /// Routing tables that behave as the kernel was measured to (Linux 6.18): the same changes, the same refusals.
 #[derive(Clone, Debug, Default)]
@@ -13,7 +17,7 @@ pub struct SimulatedTable {
     links: Vec<Link>,
     fib: Fib,
     /// None: not known, so every source address is taken.
-    addresses: Option<Vec<IpAddr>>,
+    addresses: Option<Vec<Prefix>>,
     /// By link name and key.
     sysctls: BTreeMap<(String, String), String>,
 }
@@ -24,7 +28,7 @@ impl SimulatedTable {
         let sysctls = links
             .iter()
             .flat_map(|link| {
-                [("accept_ra_defrtr", "1"), ("disable_ipv6", "0")]
+                [(ACCEPT_RA_DEFRTR, "1"), (DISABLE_IPV6, "0")]
                     .map(|(key, value)| ((link.name.clone(), key.to_owned()), value.to_owned()))
             })
             .collect();
@@ -39,7 +43,7 @@ impl SimulatedTable {
 
     /// The namespace's own addresses: a route's source must be one of them, an IPv6 gateway none.
     pub fn with_addresses(mut self, addresses: Vec<IpAddr>) -> SimulatedTable {
-        self.addresses = Some(addresses);
+        self.addresses = Some(addresses.into_iter().map(Prefix::host).collect());
         self
     }
 
@@ -51,7 +55,7 @@ impl SimulatedTable {
     }
 
     fn is_own(&self, addr: IpAddr) -> Option<bool> {
-        self.addresses.as_ref().map(|addresses| addresses.contains(&addr))
+        self.addresses.as_ref().map(|addresses| addresses.iter().any(|own| own.contains(addr)))
     }
 
     fn link(&self, index: u32) -> Option<&Link> {
@@ -143,7 +147,22 @@ impl SimulatedTable {
     }
 
     fn ipv6_disabled(&self, link: &str) -> bool {
-        self.sysctls.get(&(link.to_owned(), "disable_ipv6".to_owned())).is_some_and(|value| value == "1")
+        self.sysctls.get(&(link.to_owned(), DISABLE_IPV6.to_owned())).is_some_and(|value| value == "1")
+    }
+}
+
+impl From<Snapshot> for SimulatedTable {
+    /// Where the snapshot has the kernel's own routes to the namespace's addresses, these are the addresses.
+    fn from(snapshot: Snapshot) -> SimulatedTable {
+        let own = |route: &&Route| route.table == LOCAL && route.kind == Kind::Local;
+        let own: Vec<Prefix> = snapshot.routes.iter().filter(own).map(|route| route.dst).collect();
+        SimulatedTable {
+            namespace: snapshot.namespace,
+            links: snapshot.links,
+            fib: Fib::new(snapshot.routes),
+            addresses: (!own.is_empty()).then_some(own),
+            sysctls: snapshot.sysctls,
+        }
     }
 }
 

@@ -7,18 +7,28 @@ use crate::{Expiry, Family, Hop, Kind, Prefix};
 /// (protocol: static); in one to be deleted it is "whatever it is", as long as exactly one route fits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RouteSpec {
+    /// RTA_DST.
     pub dst: Prefix,
+    /// rtm_type.
     pub kind: Kind,
     /// A hop is named by gateway and link; no gateway means that the hop has none. In a delete these are the
     /// hops that go, and an empty list stands for all hops within the scope.
     pub hops: Vec<Hop>,
+    /// RTA_PRIORITY.
     pub metric: Option<u32>,
+    /// RTA_TABLE, from 1; 254 is main.
     pub table: u32,
+    /// rtm_tos; 0 for IPv6.
     pub tos: u8,
+    /// RTPROT_*.
     pub protocol: Option<u8>,
+    /// RT_SCOPE_*; without meaning for IPv6.
     pub scope: Option<u8>,
+    /// RTA_PREFSRC.
     pub source: Option<IpAddr>,
+    /// RTAX_MTU, bytes.
     pub mtu: Option<u32>,
+    /// RTAX_ADVMSS, bytes.
     pub advmss: Option<u32>,
 }
 
@@ -40,6 +50,7 @@ impl RouteSpec {
         }
     }
 
+    /// The destination's family.
     pub fn family(&self) -> Family {
         self.dst.family()
     }
@@ -81,6 +92,7 @@ impl RouteSpec {
 pub enum Change {
     /// The route must not be there yet.
     Add(RouteSpec),
+    /// Exactly one route must fit.
     Delete(RouteSpec),
     /// The link of this index takes no default route from router advertisements any more (accept_ra_defrtr).
     IgnoreRouterAdvertisements(u32),

@@ -42,9 +42,11 @@ pub trait Table {
 /// What an operation did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
+    /// What is there now and was not.
     pub added: Vec<Route>,
     /// Of an IPv6 route over several links only the hops that went.
     pub deleted: Vec<Route>,
+    /// Facts such as that a setting already was as wanted.
     pub notes: Vec<String>,
 }
 
@@ -53,6 +55,7 @@ pub struct Applied {
 pub struct ApplyFailure {
     /// All errors, in order.
     pub errors: Vec<RouteError>,
+    /// How undoing went; exact if nothing had been changed.
     pub undo: Undo,
     /// Something had been changed before it failed.
     pub changed: bool,
@@ -63,6 +66,7 @@ pub struct ApplyFailure {
 pub struct Undo {
     /// Everything is as it was, but for what the notes say.
     pub exact: bool,
+    /// What failed while undoing; it can be exact all the same.
     pub errors: Vec<RouteError>,
     /// What is there and should not be, or is missing.
     pub leftover: Vec<String>,

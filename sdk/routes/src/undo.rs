@@ -2,28 +2,37 @@
 
 use std::collections::BTreeSet;
 
-use crate::apply::{as_wanted, differences, links, look, near, plan_all, texts};
+use crate::apply::{as_wanted, difference, differences, links, look, near, plan_all, texts};
 use crate::context::Context;
-use crate::fib::legs_of;
 use crate::plan::{Direction, plan};
-use crate::resolve::Snapshot;
+use crate::resolve::Tables;
 use crate::revert::revert;
-use crate::run::{Policy, Run, by_slot, help_routes};
-use crate::slot::SlotChange;
+use crate::run::{Policy, Run};
+use crate::slot::{Slot, SlotChange};
 use crate::wire::Wire;
 use crate::{Entry, ErrorKind, Family, Journal, Mark, Route, RouteChange, RouteError, Scope, Sysctl, Undo};
 
 pub(crate) fn undo(wire: &mut impl Wire, journal: &mut Journal, to: Mark) -> Undo {
+    undo_in(ATTEMPTS, wire, journal, to)
+}
+
+/// [`crate::Table::undo`] in one go: what it leaves is not tried again. For tests of what a journal alone says.
+#[doc(hidden)]
+pub fn undo_once(wire: &mut impl Wire, journal: &mut Journal, to: Mark) -> Undo {
+    undo_in(1, wire, journal, to)
+}
+
+fn undo_in(attempts: usize, wire: &mut impl Wire, journal: &mut Journal, to: Mark) -> Undo {
     let mut undo = Undo::default();
-    let entries = journal.since(to).to_vec();
-    let changes = entries.iter().filter_map(Entry::route);
-    let mut tables: Vec<(Family, u32)> = changes.map(|change| (change.family, change.table)).collect();
-    tables.sort();
-    tables.dedup();
-    if !tables.is_empty() {
-        restore_routes(wire, &tables, &entries, &mut undo);
+    let sysctls: Vec<Sysctl> = journal.since(to).iter().rev().filter_map(Entry::sysctl).cloned().collect();
+    if journal.since(to).iter().any(|entry| entry.route().is_some()) {
+        for _ in 0..attempts {
+            undo.leftover = restore_routes(wire, journal, to, &mut undo);
+            if undo.leftover.is_empty() {
+                break;
+            }
+        }
     }
-    let sysctls: Vec<&Sysctl> = entries.iter().rev().filter_map(Entry::sysctl).collect();
     if !sysctls.is_empty() {
         match links(wire) {
             Ok(context) => {
@@ -31,7 +40,7 @@ pub(crate) fn undo(wire: &mut impl Wire, journal: &mut Journal, to: Mark) -> Und
             }
             Err(error) => {
                 undo.errors.push(in_undo(error));
-                undo.leftover.extend(sysctls.iter().map(|sysctl| sysctl.left()));
+                undo.leftover.extend(sysctls.iter().map(Sysctl::left));
             }
         }
     }
@@ -45,53 +54,50 @@ pub(crate) fn undo(wire: &mut impl Wire, journal: &mut Journal, to: Mark) -> Und
 /// What the first attempt leaves, such as after a lost connection, the second one may mend.
 const ATTEMPTS: usize = 2;
 
-fn restore_routes(wire: &mut impl Wire, tables: &[(Family, u32)], entries: &[Entry], undo: &mut Undo) {
-    let changes: Vec<&RouteChange> = entries.iter().filter_map(Entry::route).collect();
+/// One attempt; returns what is left. What it does itself is journaled like anything else, so that the next one
+/// takes back what went wrong in this one too.
+fn restore_routes(wire: &mut impl Wire, journal: &mut Journal, to: Mark, undo: &mut Undo) -> Vec<String> {
+    let before = journal.mark();
+    let changes: Vec<&RouteChange> = journal.since(to).iter().filter_map(Entry::route).collect();
+    let tables: Vec<(Family, u32)> = changes.iter().map(|change| (change.family, change.table)).collect();
     let ours: BTreeSet<u32> =
         changes.iter().flat_map(|change| change.links.iter().map(|link| link.index)).collect();
     let own = |route: &Route| !route.hops.is_empty() && route.hops.iter().all(|hop| ours.contains(&hop.link));
     let scope = Scope { links: ours.iter().copied().collect(), tables: Vec::new() };
-    let mut goal: Option<Vec<SlotChange>> = None;
-    let mut left: Vec<String> = changes.iter().map(|change| change.describe()).collect();
-    for _ in 0..ATTEMPTS {
-        let (context, snapshot) = match look(wire, tables) {
-            Ok(seen) => seen,
-            Err(errors) => {
-                undo.errors.extend(errors.into_iter().map(in_undo));
-                continue;
-            }
-        };
-        let slots: Vec<SlotChange> = match &goal {
-            Some(slots) => slots.iter().map(|change| again(change, &snapshot)).collect(),
-            None => {
-                let (slots, notes) = revert(entries, &snapshot, &context);
-                undo.notes.extend(notes);
-                slots.into_iter().map(|change| possible(change, &context, &snapshot, &own, undo)).collect()
-            }
-        };
-        let (plans, ambiguous) = plan_all(&context, &snapshot, &slots, &own, Direction::Back);
-        undo.errors.extend(ambiguous.into_iter().map(in_undo));
-        let mut scratch = Journal::new();
-        let mut run = Run::new(wire, &context, &scope, &mut scratch, Policy::Undo);
-        run.execute(&plans, &|| as_wanted(&snapshot, &slots));
-        undo.errors.extend(run.errors.into_iter().map(in_undo));
-        let different = differences(wire, &context, &slots, |change| &change.after);
-        let text = |error: &RouteError| error.reason.clone().unwrap_or_else(|| error.to_string());
-        left = different.iter().map(text).collect();
-        let poles: Vec<Route> = help_routes(&scratch).cloned().collect();
-        left.extend(poles.iter().map(|pole| format!("not wanted: {}", context.text(pole))));
-        if left.is_empty() {
-            break;
+    let (context, snapshot) = match look(wire, &tables) {
+        Ok(seen) => seen,
+        Err(errors) => {
+            undo.errors.extend(errors.into_iter().map(in_undo));
+            return changes.iter().map(|change| change.describe()).collect();
         }
-        let mut slots = slots;
-        slots.extend(poles.into_iter().map(|pole| SlotChange {
-            slot: pole.slot(),
-            before: vec![pole],
-            after: Vec::new(),
-        }));
-        goal = Some(slots);
+    };
+    let (slots, notes) = revert(journal.since(to), &snapshot, &context);
+    undo.notes.extend(notes.into_iter().filter(|note| !undo.notes.contains(note)).collect::<Vec<_>>());
+    let mut left = Vec::new();
+    let slots: Vec<SlotChange> =
+        slots.into_iter().map(|change| possible(change, &context, &snapshot, &own, &mut left)).collect();
+    let (plans, ambiguous) = plan_all(&context, &snapshot, &slots, &own, Direction::Back);
+    undo.errors.extend(ambiguous.into_iter().map(in_undo));
+    let mut run = Run::new(wire, (&context, &snapshot), &scope, journal, Policy::Undo);
+    run.execute(&plans, &|| as_wanted(&snapshot, &slots));
+    undo.errors.extend(run.errors.into_iter().map(in_undo));
+    let text = |error: &RouteError| error.reason.clone().unwrap_or_else(|| error.to_string());
+    left.extend(differences(wire, &context, &slots, |change| &change.after).iter().map(text));
+    // A help route that could not be taken away, or what the kernel did instead of what was meant.
+    let elsewhere = |slot: Slot| slots.iter().all(|change| change.slot != slot);
+    let changed = journal.since(before).iter().filter_map(Entry::route);
+    if changed.flat_map(RouteChange::routes).any(|route| elsewhere(route.slot())) {
+        match look(wire, &tables) {
+            Ok((context, now)) => {
+                let (strays, _) = revert(journal.since(to), &now, &context);
+                let strays = strays.iter().filter(|change| elsewhere(change.slot));
+                let said = strays.filter_map(|change| difference(&context, &change.before, &change.after));
+                left.extend(said.map(|error| text(&error)));
+            }
+            Err(errors) => left.extend(errors.iter().map(text)),
+        }
     }
-    undo.leftover.extend(left);
+    left
 }
 
 /// The kernel adds to a slot's ends only. In the wrong place is better than missing, and the order that is left is
@@ -99,9 +105,9 @@ fn restore_routes(wire: &mut impl Wire, tables: &[(Family, u32)], entries: &[Ent
 fn possible(
     change: SlotChange,
     context: &Context,
-    snapshot: &Snapshot,
+    snapshot: &Tables,
     own: &dyn Fn(&Route) -> bool,
-    undo: &mut Undo,
+    left: &mut Vec<String>,
 ) -> SlotChange {
     if plan(change.clone(), &near(snapshot, &change), own, Direction::Back).is_ok() {
         return change;
@@ -109,24 +115,9 @@ fn possible(
     let other = change.in_any_order();
     if !other.is(&other.after, &change.after) {
         let (is, was) = (texts(context, &other.after), texts(context, &change.after));
-        undo.leftover.push(format!("the order of routes in one place is {is}; it was {was}"));
+        left.push(format!("the order of routes in one place is {is}; it was {was}"));
     }
     other
-}
-
-/// The same goal from what the slot holds by now. What somebody else has put there since stays.
-fn again(change: &SlotChange, snapshot: &Snapshot) -> SlotChange {
-    let slot = change.slot;
-    let table = snapshot.get(&(slot.dst.family(), slot.table)).map_or(&[][..], Vec::as_slice);
-    let now = by_slot(table, &BTreeSet::from([slot])).remove(&slot).unwrap_or_default();
-    let known: Vec<Route> = legs_of(&change.before).into_iter().chain(legs_of(&change.after)).collect();
-    let newcomer = |leg: &Route| match slot.dst.family() {
-        Family::V4 => !known.contains(leg),
-        Family::V6 => !known.iter().any(|k| k.kind == leg.kind && k.hop_names() == leg.hop_names()),
-    };
-    let mut after = change.after.clone();
-    after.extend(legs_of(&now).into_iter().filter(newcomer));
-    SlotChange { slot, before: now, after }
 }
 
 fn restore_sysctl(wire: &mut impl Wire, context: &Context, sysctl: &Sysctl, undo: &mut Undo) {
@@ -146,7 +137,10 @@ fn restore_sysctl(wire: &mut impl Wire, context: &Context, sysctl: &Sysctl, undo
         Ok(None) => return undo.notes.push(format!("{name} has gone")),
         Ok(Some(_)) => match wire.set_sysctl(&link.name, &sysctl.key, &sysctl.before) {
             Ok(()) => return,
-            Err(failure) => failure,
+            Err(failure) => match wire.sysctl(&link.name, &sysctl.key) {
+                Ok(Some(now)) if now.trim() == sysctl.before => return,
+                _ => failure,
+            },
         },
         Err(failure) => failure,
     };

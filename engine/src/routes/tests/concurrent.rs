@@ -41,7 +41,7 @@ fn a_concurrent_writer_is_left_alone_and_never_makes_a_false_success() {
     let mut pod = Pod::new();
     let (scope, net1, eth0) = (pod.only(pod.net1), pod.net1, pod.eth0);
     let stop = AtomicBool::new(false);
-    let theirs = Kernel::open(&pod.netns).unwrap();
+    let theirs = Kernel::of(&pod.netns);
     let (mut done, mut kinds) = (0usize, BTreeMap::<ErrorKind, usize>::new());
     let (added, complaints) = std::thread::scope(|threads| {
         // However this ends, the scope waits for the writer.

@@ -14,9 +14,10 @@ fn median(mut times: Vec<Duration>) -> Duration {
 }
 
 #[test]
-#[ignore = "prints costs: run it with --release and --nocapture"]
+#[ignore = "prints costs: run it with make cost"]
 fn a_swap_beside_many_routes() {
     let most = std::env::var("COST_ROUTES").map_or(10_000, |n| n.parse().expect("COST_ROUTES is a number"));
+    let mut first = None;
     for foreign in [10usize, 1_000, 10_000, 100_000].into_iter().filter(|n| *n <= most) {
         let mut pod = Pod::new();
         let (mut v4, mut v6) = (String::new(), String::new());
@@ -51,6 +52,13 @@ fn a_swap_beside_many_routes() {
             swaps.push(start.elapsed());
             pair.swap(0, 1);
         }
-        println!("{foreign} foreign routes: swap {:?}, bare dump {:?}", median(swaps), median(dumps));
+        let [swap, dump] = [median(swaps), median(dumps)].map(|time| time.as_secs_f64() * 1e6);
+        let (first_swap, first_dump) = *first.get_or_insert((swap, dump));
+        println!(
+            "{foreign} foreign routes: swap {swap:.0} us, bare dump {dump:.0} us, ratio {:.1}; growth: swap x{:.1}, dump x{:.1}",
+            swap / dump,
+            swap / first_swap,
+            dump / first_dump
+        );
     }
 }

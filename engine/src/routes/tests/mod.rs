@@ -2,6 +2,7 @@
 //! namespace with all rights, `unshare -Urn`), and fail where that is not given.
 
 mod advertisements;
+mod backend;
 mod concurrent;
 mod connection;
 mod cost;
@@ -11,5 +12,8 @@ mod layout;
 mod namespace;
 mod pod;
 mod random;
+#[path = "../../../../sdk/routes/tests/support/mod.rs"]
+mod support;
 mod traps;
+mod twin;
 mod undo;

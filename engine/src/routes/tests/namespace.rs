@@ -49,7 +49,7 @@ fn a_kernel_can_go_to_another_thread() {
     kernel.links().unwrap();
     let (links, fresh) = std::thread::spawn(move || {
         let links = kernel.links().unwrap();
-        let mut fresh = Kernel::open(kernel.netns()).unwrap();
+        let mut fresh = Kernel::of(kernel.netns());
         (links, fresh.links().unwrap())
     })
     .join()

@@ -1,11 +1,11 @@
 //! A network namespace as a pod has it.
 
-use std::net::IpAddr;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use catena_routes::{Change, Family, Hop, Mode, Prefix, Request, Route, RouteSpec, Scope, Wire};
 
+pub(super) use super::support::{ip, net};
 use crate::routes::kernel::Kernel;
 use crate::routes::netns::Netns;
 
@@ -79,7 +79,7 @@ impl Pod {
     pub(super) fn with(script: &str) -> Pod {
         let netns = new_netns();
         sh(&netns, &format!("{script}\n{SETTLED}"));
-        let mut kernel = Kernel::open(&netns).unwrap();
+        let mut kernel = Kernel::of(&netns);
         let mut index = |name: &str| kernel.find_link(name).unwrap().map_or(0, |link| link.index);
         let (eth0, net1) = (index("eth0"), index("net1"));
         Pod { netns, kernel, eth0, net1 }
@@ -122,14 +122,6 @@ impl Pod {
     pub(super) fn force(&mut self, route: &Route, mode: Mode) {
         self.wire().send(&Request::add(route, mode)).unwrap();
     }
-}
-
-pub(super) fn ip(text: &str) -> IpAddr {
-    text.parse().unwrap()
-}
-
-pub(super) fn net(text: &str) -> Prefix {
-    text.parse().unwrap()
 }
 
 pub(super) fn default_via(gateway: &str, link: u32) -> RouteSpec {

@@ -232,6 +232,46 @@ fn a_route_without_gateway_is_named_exactly() {
 }
 
 #[test]
+fn a_route_that_a_dump_hides_is_neither_touched_nor_in_the_way() {
+    let mut pod = Pod::new();
+    let (eth0, net1) = (pod.eth0, pod.net1);
+    let first = default_route(Family::V6, vec![Hop::via(ip("fd00::1"), eth0)]);
+    let hidden = Route { protocol: 16, ..default_route(Family::V6, vec![Hop::dev(net1)]) };
+    let last = default_route(Family::V6, vec![Hop::via(ip("fd01::1"), net1)]);
+    for route in [&first, &hidden, &last] {
+        pod.force(route, Mode::Append);
+    }
+    // The trap: it is there, and no dump shows it.
+    let before = pod.defaults(Family::V6);
+    assert_eq!((before.len(), before[0].hops.len()), (1, 2));
+    for (link, leg, rest) in [(eth0, &first, &last), (net1, &last, &first)] {
+        let scope = pod.only(link);
+        let mut journal = Journal::new();
+        let spec = RouteSpec::new(leg.dst, leg.hops.clone());
+        pod.kernel.apply(&scope, &[Change::Delete(spec)], &mut journal).unwrap();
+        let mut now = pod.defaults(Family::V6);
+        now.sort();
+        let mut wanted = vec![hidden.clone(), rest.clone()];
+        wanted.sort();
+        assert_eq!(now, wanted);
+        let undo = pod.kernel.undo(&mut journal, Journal::start());
+        assert!(undo.exact && undo.errors.is_empty(), "{undo:#?}");
+        assert!(undo.notes.len() == 1 && undo.notes[0].contains("share a place"), "{undo:#?}");
+        assert!(pod.defaults(Family::V6).contains(&before[0]));
+    }
+    // A replace makes both legs of a link what they shall be, whatever hid them.
+    pod.sh("ip -6 route flush default; ip -6 route add default via fd00::1 proto 3
+         ip -6 route append default via fd00::9 proto 16 mtu 1300");
+    let scope = pod.only(eth0);
+    let wanted = [RouteSpec { protocol: Some(3), ..default_via("fd00::9", eth0) }];
+    let mut journal = Journal::new();
+    pod.kernel.replace(&scope, eth0, Family::V6, 254, &wanted, true, &mut journal).unwrap();
+    assert_eq!(pod.defaults(Family::V6), [wanted[0].to_route()]);
+    let again = pod.kernel.replace(&scope, eth0, Family::V6, 254, &wanted, true, &mut journal).unwrap();
+    assert_eq!((again.added, again.deleted), (Vec::new(), Vec::new()));
+}
+
+#[test]
 fn all_defaults_of_a_link_whatever_their_metric_and_no_other_table() {
     let mut pod = Pod::new();
     let scope = pod.only(pod.eth0);
@@ -558,7 +598,7 @@ fn a_concurrent_route_is_neither_touched_nor_a_success() {
 #[ignore = "runs without CAP_NET_ADMIN, started by without_the_right_nothing_changes"]
 fn inside_without_the_right() {
     let netns = crate::routes::netns::Netns::current().unwrap();
-    let mut kernel = Kernel::open(&netns).unwrap();
+    let mut kernel = Kernel::of(&netns);
     let eth0 = kernel.find_link("eth0").unwrap().unwrap().index;
     let scope = Scope { links: vec![eth0], tables: vec![254] };
     let default = kernel.routes(Family::V4, 254).unwrap().remove(0);

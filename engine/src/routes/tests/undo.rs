@@ -34,7 +34,7 @@ fn another_process_undoes_by_the_ledger() {
     swap(&mut pod, Family::V6, &mut journal);
     assert_ne!(pod.table(), before);
     let mut journal = reread(&journal);
-    let mut kernel = Kernel::open(&pod.netns).unwrap();
+    let mut kernel = Kernel::of(&pod.netns);
     let undo = kernel.undo(&mut journal, Journal::start());
     assert!(undo.exact && undo.errors.is_empty() && journal.is_empty(), "{undo:?}");
     assert_eq!(pod.table(), before);
@@ -109,7 +109,7 @@ fn a_namespace_whose_name_has_gone_can_still_be_undone() {
     std::fs::remove_file(&linked).unwrap();
     std::fs::remove_file(&folder).unwrap();
     assert!(netns.is(&pod.netns));
-    let mut kernel = Kernel::open(&netns).unwrap();
+    let mut kernel = Kernel::of(&netns);
     let mut journal = Journal::new();
     swap(&mut pod, Family::V4, &mut journal);
     assert!(kernel.undo(&mut journal, Journal::start()).exact);

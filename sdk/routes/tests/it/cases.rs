@@ -2,10 +2,9 @@
 
 use catena_routes::{
     Change, ErrorKind, Family, Hop, Journal, Kind, Link, Mode, Prefix, Request, Route, RouteError, RouteSpec,
-    Scope, SimulatedTable, Table, Wire,
+    Scope, SimulatedTable, Snapshot, Table, Wire,
 };
 
-use crate::faulty::Faulty;
 use crate::world::*;
 
 fn main_table(links: &[u32]) -> Scope {
@@ -66,7 +65,7 @@ fn what_is_outside_the_scope_is_denied() {
         Change::Add(default_via("10.0.0.1", ETH0)),
         Change::Add(RouteSpec { table: 100, ..default_via("10.1.0.1", NET1) }),
         Change::Add(RouteSpec { kind: Kind::Blackhole, hops: Vec::new(), ..default_via("10.1.0.1", NET1) }),
-        Change::Delete(connected(Family::V4, ETH0).to_spec()),
+        Change::Delete(POD.connected(Family::V4, ETH0).to_spec()),
         Change::IgnoreRouterAdvertisements(ETH0),
     ];
     for change in denied {
@@ -167,7 +166,7 @@ fn the_layout_of_a_ptp_pod_in_one_replace() {
     let mut wire = Recorder { table: world(), requests: Vec::new() };
     let gateway = ip("10.1.0.1");
     let by_gateway = vec![Hop::via(gateway, NET1)];
-    let source = Some(own(Family::V4, NET1));
+    let source = Some(POD.own(Family::V4, NET1));
     // The wrong order on purpose: the planner finds the right one.
     let wanted = [
         RouteSpec::new(Prefix::default_route(Family::V4), by_gateway.clone()),
@@ -201,8 +200,40 @@ fn settings_come_first_and_go_last() {
 }
 
 #[test]
+fn a_snapshot_becomes_a_table_that_behaves_alike() {
+    let mut table = world();
+    for (family, link) in [(Family::V4, NET1), (Family::V6, ETH0)] {
+        let local =
+            Route { table: 255, kind: Kind::Local, scope: 254, protocol: 2, ..POD.connected(family, link) };
+        let local = Route { dst: Prefix::host(POD.own(family, link)), ..local };
+        table.send(&Request::add(&local, Mode::Exclusive)).unwrap();
+    }
+    table.send(&Request::add(&default_via("10.1.0.1", NET1).to_route(), Mode::Exclusive)).unwrap();
+    let snapshot = Snapshot::take(&mut table).unwrap();
+    assert_eq!(snapshot.routes.len(), 7);
+    let mut copy = SimulatedTable::from(Snapshot::from_json(&snapshot.to_json()).unwrap());
+    assert_eq!(tables(&mut copy), tables(&mut table));
+    // The kernel's own routes tell which addresses are the namespace's.
+    let scope = main_table(&[NET1]);
+    let with = |source: &str| {
+        Change::Add(RouteSpec { source: Some(ip(source)), metric: Some(9), ..default_via("10.1.0.1", NET1) })
+    };
+    assert_eq!(refusal(&mut copy, &scope, with("10.1.0.3")).0, ErrorKind::BadSource);
+    let mut journal = Journal::new();
+    copy.apply(&scope, &[with("10.1.0.2"), Change::IgnoreRouterAdvertisements(NET1)], &mut journal).unwrap();
+    assert_eq!(
+        journal.describe(),
+        [
+            "net.ipv6.conf.net1.accept_ra_defrtr: 1 -> 0",
+            "+ default via 10.1.0.1 dev net1 proto static src 10.1.0.2 metric 9"
+        ]
+    );
+    assert_eq!(Snapshot::take(&mut table).unwrap(), snapshot);
+}
+
+#[test]
 fn a_links_name_in_errors_has_its_index() {
-    let failure = Faulty::new(world())
+    let failure = world()
         .apply(&main_table(&[NET1]), &[Change::Add(default_via("10.77.0.1", NET1))], &mut Journal::new())
         .unwrap_err();
     let error = &failure.errors[0];

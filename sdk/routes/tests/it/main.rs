@@ -3,7 +3,8 @@
 
 mod cases;
 mod exhaustive;
-mod faulty;
-mod journal;
+mod json;
 mod random;
+#[path = "../support/mod.rs"]
+mod support;
 mod world;

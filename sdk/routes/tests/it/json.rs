@@ -1,9 +1,10 @@
-//! A journal is the same after it was JSON, whatever is in it, and no JSON makes reading it panic.
+//! A journal and a snapshot are the same after they were JSON, whatever is in them, and no JSON makes reading panic.
 
 use std::net::IpAddr;
 
 use catena_routes::{
-    Attribute, Entry, Expiry, Family, Hop, Journal, Kind, LinkRef, Prefix, Route, RouteChange, Sysctl,
+    Attribute, Entry, Expiry, Family, Hop, Journal, Kind, Link, LinkRef, Prefix, Route, RouteChange,
+    Snapshot, Sysctl,
 };
 use proptest::collection::vec;
 use proptest::option::of;
@@ -96,6 +97,29 @@ fn journal() -> impl Strategy<Value = Journal> {
     })
 }
 
+fn whole_link() -> impl Strategy<Value = Link> {
+    (link(), vec(".*", 0..3), of(".*"), any::<u32>(), any::<(bool, bool)>(), of(".*")).prop_map(
+        |(link, alt_names, mac, mtu, (up, carrier), kind)| Link {
+            index: link.index,
+            name: link.name,
+            alt_names,
+            mac,
+            mtu,
+            up,
+            carrier,
+            kind,
+        },
+    )
+}
+
+fn snapshot() -> impl Strategy<Value = Snapshot> {
+    let any_route = (proptest::sample::select(&Family::ALL[..]), any::<u32>())
+        .prop_flat_map(|(family, table)| route(family, table));
+    let sysctls = proptest::collection::btree_map((".*", ".*"), ".*", 0..3);
+    (".*", vec(whole_link(), 0..3), vec(any_route, 0..4), sysctls)
+        .prop_map(|(namespace, links, routes, sysctls)| Snapshot { namespace, links, routes, sysctls })
+}
+
 /// JSON with one member or item taken away or made something else.
 fn damaged(value: &Value, at: &mut usize, by: &Value) -> Value {
     if *at == 0 {
@@ -125,11 +149,26 @@ proptest! {
     }
 
     #[test]
-    fn damage_is_named_or_harmless(journal in journal(), at in 0usize..60, by in 0usize..5) {
+    fn a_snapshot_is_the_same_after_it_was_text(snapshot in snapshot()) {
+        let text = serde_json::to_string(&snapshot.to_json()).unwrap();
+        let read = Snapshot::from_json(&serde_json::from_str(&text).unwrap()).unwrap();
+        prop_assert_eq!(&read.to_json(), &snapshot.to_json());
+        prop_assert_eq!(read, snapshot);
+    }
+
+    #[test]
+    fn damage_is_named_or_harmless(
+        journal in journal(),
+        snapshot in snapshot(),
+        at in 0usize..60,
+        by in 0usize..5,
+    ) {
         let by = [Value::Null, Value::from(-1), Value::from("+1"), Value::from(vec![1]), Value::from(1.5)][by].clone();
-        let mut at = at;
-        if let Err(error) = Journal::from_json(&damaged(&journal.to_json(), &mut at, &by)) {
+        if let Err(error) = Journal::from_json(&damaged(&journal.to_json(), &mut at.clone(), &by)) {
             prop_assert!(error.to_string().starts_with("route journal: /"), "{}", error);
+        }
+        if let Err(error) = Snapshot::from_json(&damaged(&snapshot.to_json(), &mut at.clone(), &by)) {
+            prop_assert!(error.to_string().starts_with("route snapshot: /"), "{}", error);
         }
     }
 }
