@@ -6,7 +6,6 @@
 //! * Bytes in a string that are no UTF-8, and unpaired surrogates, become U+FFFD.
 //! * Typed reading matches names without regard to case; `null` counts as absent.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::LazyLock;
 
@@ -83,6 +82,9 @@ pub fn remove(map: &mut Map, name: &str) {
 
 /// Equal without regard to case, as Go folds: ASCII, and the two other letters that fold to ASCII ones.
 pub fn same_name(a: &str, b: &str) -> bool {
+    if a.is_ascii() && b.is_ascii() {
+        return a.eq_ignore_ascii_case(b);
+    }
     let fold = |c: char| match c {
         '\u{17f}' => 's',
         '\u{212a}' => 'k',
@@ -363,9 +365,12 @@ impl Parser<'_> {
                     let c = self.escape()?;
                     bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
                 }
-                Some(byte @ 0x20..) => {
-                    bytes.push(byte);
-                    self.at += 1;
+                Some(0x20..) => {
+                    let rest = self.text.get(self.at..).unwrap_or_default();
+                    let special = |byte: &u8| matches!(byte, b'"' | b'\\' | ..0x20);
+                    let plain = rest.iter().position(special).unwrap_or(rest.len());
+                    bytes.extend_from_slice(rest.get(..plain).unwrap_or_default());
+                    self.at += plain;
                 }
                 _ => return Err(self.syntax("expected the rest of a text")),
             }
@@ -421,8 +426,9 @@ impl Parser<'_> {
 /// The members as a map. `Map::insert` would leave a repeated member where its first value stood, and a case variant
 /// between the two would then seem to be the last one.
 fn last_wins(members: Vec<(String, Value)>) -> Map {
-    let names: HashSet<&str> = members.iter().map(|(name, _)| name.as_str()).collect();
-    if names.len() == members.len() {
+    let mut names: Vec<&str> = members.iter().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    if names.windows(2).all(|pair| pair[0] != pair[1]) {
         return members.into_iter().collect();
     }
     let mut backwards = Map::new();
