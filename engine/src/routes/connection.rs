@@ -5,19 +5,19 @@
 //! Here a request succeeds only after an explicit ACK, or a DONE whose code is not negative.
 
 use std::io;
-use std::time::Duration;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 use catena_routes::{Errno, Failure};
-use futures_util::StreamExt;
+use nix::errno::Errno as Code;
+use nix::libc::{MSG_DONTWAIT, MSG_TRUNC};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rtnetlink::packet_core::{
     NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_CAPPED, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkBuffer,
-    NetlinkDeserializable, NetlinkMessage, NetlinkPayload, NetlinkSerializable,
+    NetlinkMessage, NetlinkPayload,
 };
-use rtnetlink::packet_route::RouteNetlinkMessage;
-use rtnetlink::proto::sys::protocols::NETLINK_ROUTE;
-use rtnetlink::proto::sys::{AsyncSocket, SocketAddr, TokioSocket};
-use rtnetlink::proto::{ConnectionHandle, NetlinkCodec, NetlinkMessageCodec, from_socket_with_codec};
-use tokio::runtime::Runtime;
+use rtnetlink::sys::protocols::NETLINK_ROUTE;
+use rtnetlink::sys::{Socket, SocketAddr};
 
 use super::attribute::{attributes, number, text};
 use super::envelope::Message;
@@ -33,11 +33,17 @@ const DUMP_ATTEMPTS: u32 = 5;
 /// ENOPROTOOPT: an older kernel lacks an option, and the checks in user space stand alone.
 const ENOPROTOOPT: i32 = 92;
 
-/// One namespace's connection with the runtime that drives it. One request is under way at a time.
+/// Bytes of the receive buffer: the kernel fills at most 32 KiB of a dump at a time.
+const BUFFER: usize = 64 << 10;
+
+/// One namespace's connection. One request is under way at a time, and the kernel answers while it is being sent, so
+/// nothing is gained by a runtime that could do something else meanwhile.
 #[derive(Debug)]
 pub(super) struct Connection {
-    runtime: Runtime,
-    handle: ConnectionHandle<Message>,
+    /// None once something was lost: what comes later could be taken for the answer to something else.
+    socket: Option<Socket>,
+    sequence: u32,
+    buffer: Vec<u8>,
     pub(super) deadline: Duration,
 }
 
@@ -48,31 +54,24 @@ impl Connection {
         let setup = |what: &str, error: io::Error| {
             Failure::Namespace(format!("a netlink connection to {}: {what}: {error}", netns.path().display()))
         };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .build()
-            .map_err(|error| setup("runtime", error))?;
-        let driver = runtime.handle().clone();
-        let socket = netns
-            .run(move || {
-                let _entered = driver.enter();
-                open_socket()
-            })
-            .map_err(|error| Failure::Namespace(error.to_string()))?
-            .map_err(|error| setup("socket", error))?;
-        let _entered = runtime.enter();
-        let (mut connection, handle, _unsolicited) =
-            from_socket_with_codec::<Message, TokioSocket, Strict>(socket);
-        connection.set_forward_ack(true);
-        connection.set_forward_done(true);
-        runtime.spawn(connection);
-        drop(_entered);
-        Ok(Connection { runtime, handle, deadline: DEADLINE })
+        let socket = match netns.take_socket() {
+            Some(socket) => socket,
+            None => netns
+                .run(new_socket)
+                .map_err(|error| Failure::Namespace(error.to_string()))?
+                .map_err(|error| setup("socket", error))?,
+        };
+        let socket = prepared(socket).map_err(|error| setup("socket", error))?;
+        Ok(Connection {
+            socket: Some(socket),
+            sequence: 0,
+            buffer: Vec::with_capacity(BUFFER),
+            deadline: DEADLINE,
+        })
     }
 
     /// A dump, once more when changes interrupted it.
-    pub(super) fn dump(&mut self, message: RouteNetlinkMessage) -> Result<Vec<Message>, Failure> {
+    pub(super) fn dump(&mut self, message: Message) -> Result<Vec<Message>, Failure> {
         for _ in 0..DUMP_ATTEMPTS {
             match self.exchange(message.clone(), NLM_F_DUMP)? {
                 Answer { interrupted: true, .. } => {}
@@ -83,56 +82,95 @@ impl Connection {
     }
 
     /// An acknowledged request and what the kernel said before the acknowledgement.
-    pub(super) fn request(
-        &mut self,
-        message: RouteNetlinkMessage,
-        flags: u16,
-    ) -> Result<Vec<Message>, Failure> {
+    pub(super) fn request(&mut self, message: Message, flags: u16) -> Result<Vec<Message>, Failure> {
         self.exchange(message, flags | NLM_F_ACK).map(|answer| answer.messages)
     }
 
-    pub(super) fn exchange(&mut self, message: RouteNetlinkMessage, flags: u16) -> Result<Answer, Failure> {
-        let mut request = NetlinkMessage::from(Message::Route(message));
-        request.header.flags = NLM_F_REQUEST | flags;
-        let sent = self
-            .handle
-            .request(request, SocketAddr::new(0, 0))
-            .map_err(|error| Failure::Lost(format!("the connection has ended: {error}")));
-        let mut replies = sent?;
-        let answer = async {
-            let mut answer = Answer::default();
-            while let Some(reply) = replies.next().await {
-                answer.interrupted |= reply.header.flags & NLM_F_DUMP_INTR != 0;
-                match reply.payload {
-                    NetlinkPayload::InnerMessage(message) => answer.messages.push(message),
-                    NetlinkPayload::Error(error) if error.code.is_none() => return Ok(answer),
-                    NetlinkPayload::Error(error) => {
-                        let said = said_in_error(reply.header.flags, &error.header);
-                        return Err(said.failure(error.raw_code()));
-                    }
-                    NetlinkPayload::Done(done) if done.code < 0 => {
-                        return Err(said_in(&done.extended_ack).failure(done.code));
-                    }
-                    NetlinkPayload::Done(_) => return Ok(answer),
-                    NetlinkPayload::Overrun(_) => {
-                        return Err(Failure::Lost("the socket's buffer overflowed (ENOBUFS)".to_owned()));
-                    }
-                    _ => {}
+    pub(super) fn exchange(&mut self, message: Message, flags: u16) -> Result<Answer, Failure> {
+        let socket =
+            self.socket.take().ok_or_else(|| Failure::Lost("the connection has ended".to_owned()))?;
+        self.sequence = self.sequence.wrapping_add(1);
+        let answer = ask(&socket, &mut self.buffer, self.sequence, message, flags, self.deadline);
+        if !matches!(answer, Err(Failure::Lost(_) | Failure::Timeout(_))) {
+            self.socket = Some(socket);
+        }
+        answer
+    }
+}
+
+/// Sends one request and reads until it is acknowledged, done or refused.
+fn ask(
+    socket: &Socket,
+    buffer: &mut Vec<u8>,
+    sequence: u32,
+    message: Message,
+    flags: u16,
+    deadline: Duration,
+) -> Result<Answer, Failure> {
+    let until = Instant::now() + deadline;
+    let mut request = NetlinkMessage::from(message);
+    request.header.flags = NLM_F_REQUEST | flags;
+    request.header.sequence_number = sequence;
+    request.finalize();
+    let mut bytes = vec![0; request.buffer_len()];
+    request.serialize(&mut bytes);
+    socket.send(&bytes, 0).map_err(|error| Failure::Lost(format!("the request was not sent: {error}")))?;
+    let mut answer = Answer::default();
+    loop {
+        receive(socket, buffer, until, deadline)?;
+        let mut rest = buffer.as_slice();
+        while !rest.is_empty() {
+            let reply = decode(&mut rest)?;
+            if reply.header.sequence_number == sequence && answer.take(reply)? {
+                return Ok(answer);
+            }
+        }
+    }
+}
+
+/// One datagram, which may hold several messages.
+fn receive(socket: &Socket, buffer: &mut Vec<u8>, until: Instant, deadline: Duration) -> Result<(), Failure> {
+    loop {
+        buffer.clear();
+        match socket.recv(buffer, MSG_DONTWAIT | MSG_TRUNC) {
+            Ok(length) if length > buffer.len() => {
+                return Err(Failure::Lost(format!("an answer of {length} bytes was cut off")));
+            }
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(Failure::Timeout(deadline));
+                }
+                // Rounded up, so that the loop does not spin through the last millisecond.
+                let millis = u16::try_from(left.as_millis()).unwrap_or(u16::MAX).saturating_add(1);
+                let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+                match poll(&mut fds, PollTimeout::from(millis)) {
+                    Ok(_) | Err(Code::EINTR) => {}
+                    Err(errno) => return Err(Failure::Lost(format!("waiting for an answer: {errno}"))),
                 }
             }
-            Err(Failure::Lost(
-                "the connection ended before the acknowledgement, or an answer could not be decoded"
-                    .to_owned(),
-            ))
-        };
-        let deadline = self.deadline;
-        self.runtime.block_on(async {
-            match tokio::time::timeout(deadline, answer).await {
-                Ok(answer) => answer,
-                Err(_) => Err(Failure::Timeout(deadline)),
+            Err(error) => {
+                let what = match error.raw_os_error().map(Code::from_raw) {
+                    Some(Code::ENOBUFS) => "the socket's buffer overflowed (ENOBUFS)".to_owned(),
+                    _ => format!("the answer could not be read: {error}"),
+                };
+                return Err(Failure::Lost(what));
             }
-        })
+        }
     }
+}
+
+/// The next message; one that cannot be decoded ends the connection, so that a dump is never silently short.
+fn decode(rest: &mut &[u8]) -> Result<NetlinkMessage<Message>, Failure> {
+    let undecodable = |cause: String| Failure::Lost(format!("an answer could not be decoded: {cause}"));
+    let length = NetlinkBuffer::new_checked(*rest).map_err(|error| undecodable(error.to_string()))?.length();
+    let length = length as usize;
+    let message = rest.get(..length).ok_or_else(|| undecodable("a message is cut off".to_owned()))?;
+    // Messages are padded to four bytes; the last one's padding may be missing.
+    *rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+    NetlinkMessage::deserialize(message).map_err(|error| undecodable(error.to_string()))
 }
 
 #[derive(Debug, Default)]
@@ -141,47 +179,47 @@ pub(super) struct Answer {
     interrupted: bool,
 }
 
-fn open_socket() -> io::Result<TokioSocket> {
-    let mut socket = TokioSocket::new(NETLINK_ROUTE)?;
-    let plain = socket.socket_mut();
-    plain.bind_auto()?;
-    plain.connect(&SocketAddr::new(0, 0))?;
-    for option in [plain.set_netlink_get_strict_chk(true), plain.set_ext_ack(true), plain.set_cap_ack(true)] {
+impl Answer {
+    /// Takes the next message of an answer; true if it was the last.
+    fn take(&mut self, reply: NetlinkMessage<Message>) -> Result<bool, Failure> {
+        self.interrupted |= reply.header.flags & NLM_F_DUMP_INTR != 0;
+        match reply.payload {
+            NetlinkPayload::InnerMessage(message) => self.messages.push(message),
+            NetlinkPayload::Error(error) if error.code.is_none() => return Ok(true),
+            NetlinkPayload::Error(error) => {
+                let said = said_in_error(reply.header.flags, &error.header);
+                return Err(said.failure(error.raw_code()));
+            }
+            NetlinkPayload::Done(done) if done.code < 0 => {
+                return Err(said_in(&done.extended_ack).failure(done.code));
+            }
+            NetlinkPayload::Done(_) => return Ok(true),
+            NetlinkPayload::Overrun(_) => {
+                return Err(Failure::Lost("the socket's buffer overflowed".to_owned()));
+            }
+            _ => {}
+        }
+        Ok(false)
+    }
+}
+
+/// A socket in the namespace of the calling thread.
+pub(super) fn new_socket() -> io::Result<Socket> {
+    Socket::new(NETLINK_ROUTE)
+}
+
+fn prepared(mut socket: Socket) -> io::Result<Socket> {
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    for option in
+        [socket.set_netlink_get_strict_chk(true), socket.set_ext_ack(true), socket.set_cap_ack(true)]
+    {
         match option {
             Err(error) if error.raw_os_error() != Some(ENOPROTOOPT) => return Err(error),
             _ => {}
         }
     }
     Ok(socket)
-}
-
-/// Decodes messages; what cannot be decoded ends the connection, so that a dump is never silently short.
-struct Strict;
-
-impl NetlinkMessageCodec for Strict {
-    fn decode<T>(source: &mut bytes::BytesMut) -> io::Result<Option<NetlinkMessage<T>>>
-    where
-        T: NetlinkDeserializable + std::fmt::Debug,
-    {
-        if source.is_empty() {
-            return Ok(None);
-        }
-        let undecodable = |error: String| io::Error::new(io::ErrorKind::InvalidData, error);
-        let length = NetlinkBuffer::new_checked(source.as_ref())
-            .map_err(|error| undecodable(error.to_string()))?
-            .length() as usize;
-        // Messages are padded to four bytes; the last one's padding may be missing.
-        let message = source.split_to(length.next_multiple_of(4).min(source.len()));
-        let message = message.get(..length).ok_or_else(|| undecodable("a message is cut off".to_owned()))?;
-        NetlinkMessage::<T>::deserialize(message).map(Some).map_err(|error| undecodable(error.to_string()))
-    }
-
-    fn encode<T>(message: NetlinkMessage<T>, buffer: &mut bytes::BytesMut) -> io::Result<()>
-    where
-        T: NetlinkSerializable + std::fmt::Debug,
-    {
-        NetlinkCodec::encode(message, buffer)
-    }
 }
 
 /// What the kernel says beside the number (extended acknowledgement, netlink(7)).

@@ -7,6 +7,7 @@ use catena_routes::{Echo, Errno, Failure, Family, Request, Route, RouteSpec, Wir
 use rtnetlink::packet_core::NLM_F_ECHO;
 
 use super::connection::Connection;
+use super::envelope::Message;
 use super::error::RouteError;
 use super::journal::{Journal, Mark};
 use super::link::Link;
@@ -109,7 +110,7 @@ impl Wire for Kernel {
     }
 
     fn links(&mut self) -> Result<Vec<Link>, Failure> {
-        self.connected(|connection| Ok(message::links(connection.dump(message::dump_links())?)))
+        self.connected(|connection| Ok(message::links(connection.dump(Message::GetLink)?)))
     }
 
     fn dump(&mut self, family: Family, table: u32) -> Result<Vec<Route>, Failure> {

@@ -11,6 +11,18 @@ use super::attribute::{attributes, number, text};
 const UP: u32 = 1;
 const LOWER_UP: u32 = 1 << 16;
 
+/// Asks for all links without their counters: struct ifinfomsg without any choice, and IFLA_EXT_MASK with
+/// RTEXT_FILTER_SKIP_STATS.
+pub(super) const REQUEST: [u8; 24] = {
+    let mut request = [0; 24];
+    let attribute: [[u8; 2]; 2] = [8u16.to_ne_bytes(), 29u16.to_ne_bytes()];
+    let mask = 8u32.to_ne_bytes();
+    (request[16], request[17]) = (attribute[0][0], attribute[0][1]);
+    (request[18], request[19]) = (attribute[1][0], attribute[1][1]);
+    (request[20], request[21], request[22], request[23]) = (mask[0], mask[1], mask[2], mask[3]);
+    request
+};
+
 /// Reads an RTM_NEWLINK (rtnetlink(7)): struct ifinfomsg and its attributes.
 pub(super) fn read(payload: &[u8]) -> Option<Link> {
     let (header, rest) = payload.split_first_chunk::<16>()?;
@@ -49,6 +61,12 @@ pub(super) fn read(payload: &[u8]) -> Option<Link> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_request_has_one_attribute() {
+        let attributes: Vec<_> = attributes(&REQUEST[16..]).collect();
+        assert_eq!(attributes, [(29, &8u32.to_ne_bytes()[..])]);
+    }
 
     proptest::proptest! {
         #[test]

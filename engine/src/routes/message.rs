@@ -6,12 +6,11 @@ use catena_routes::{
     Action, Attribute, Echo, Expiry, Failure, Family, Hop, Kind, Link, Prefix, Request, Route, Via,
 };
 use rtnetlink::packet_core::{DefaultNla, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Nla};
-use rtnetlink::packet_route::link::{LinkAttribute, LinkExtentMask, LinkMessage};
+use rtnetlink::packet_route::AddressFamily;
 use rtnetlink::packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteNextHop, RouteNextHopFlags,
     RoutePreference, RouteVia,
 };
-use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use super::envelope::Message;
 
@@ -27,18 +26,11 @@ fn address_family(family: Family) -> AddressFamily {
 
 /// A dump of one table. The defaults of the crate's builders would be filters under strict checking, so the
 /// message says nothing else.
-pub(super) fn dump(family: Family, table: u32) -> RouteNetlinkMessage {
+pub(super) fn dump(family: Family, table: u32) -> Message {
     let mut message = RouteMessage::default();
     message.header.address_family = address_family(family);
     set_table(&mut message, table);
-    RouteNetlinkMessage::GetRoute(message)
-}
-
-/// A dump of all links, without their counters.
-pub(super) fn dump_links() -> RouteNetlinkMessage {
-    let mut message = LinkMessage::default();
-    message.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
-    RouteNetlinkMessage::GetLink(message)
+    Message::GetRoute(message)
 }
 
 fn set_table(message: &mut RouteMessage, table: u32) {
@@ -49,7 +41,7 @@ fn set_table(message: &mut RouteMessage, table: u32) {
 }
 
 /// The message of a request, and the flags that it goes with.
-pub(super) fn request(request: &Request) -> (RouteNetlinkMessage, u16) {
+pub(super) fn request(request: &Request) -> (Message, u16) {
     let mut message = RouteMessage::default();
     let header = &mut message.header;
     header.address_family = address_family(request.family);
@@ -93,7 +85,7 @@ pub(super) fn request(request: &Request) -> (RouteNetlinkMessage, u16) {
         }
     }
     match request.action {
-        Action::Delete => (RouteNetlinkMessage::DelRoute(message), 0),
+        Action::Delete => (Message::DelRoute(message), 0),
         Action::Add(mode) => {
             use catena_routes::Mode;
             let flags = match mode {
@@ -102,7 +94,7 @@ pub(super) fn request(request: &Request) -> (RouteNetlinkMessage, u16) {
                 Mode::Prepend => 0,
                 Mode::Replace => NLM_F_REPLACE,
             };
-            (RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | flags)
+            (Message::NewRoute(message), NLM_F_CREATE | flags)
         }
     }
 }
@@ -135,7 +127,7 @@ fn next_hop(hop: &Hop, family: Family) -> RouteNextHop {
 pub(super) fn routes(messages: Vec<Message>, family: Family, table: u32) -> Result<Vec<Route>, Failure> {
     let mut routes = Vec::new();
     for message in messages {
-        let Message::Route(RouteNetlinkMessage::NewRoute(message)) = message else { continue };
+        let Message::NewRoute(message) = message else { continue };
         // An older kernel without strict checking sends everything, cached routes too.
         if message.header.flags.contains(RouteFlags::Cloned) {
             continue;
@@ -153,8 +145,8 @@ pub(super) fn echoes(messages: Vec<Message>) -> Result<Vec<Echo>, Failure> {
     messages
         .iter()
         .filter_map(|message| match message {
-            Message::Route(RouteNetlinkMessage::NewRoute(message)) => Some((false, message)),
-            Message::Route(RouteNetlinkMessage::DelRoute(message)) => Some((true, message)),
+            Message::NewRoute(message) => Some((false, message)),
+            Message::DelRoute(message) => Some((true, message)),
             _ => None,
         })
         .map(|(deleted, message)| Ok(Echo { deleted, route: route(message)? }))
@@ -299,7 +291,7 @@ pub(super) fn links(messages: Vec<Message>) -> Vec<Link> {
         .into_iter()
         .filter_map(|message| match message {
             Message::Link(link) => Some(link),
-            Message::Route(_) | Message::Other(_) => None,
+            _ => None,
         })
         .collect()
 }
@@ -312,7 +304,7 @@ mod tests {
     fn round_trip(route: &Route) -> Route {
         let (message, flags) = request(&Request::add(route, Mode::Exclusive));
         assert_eq!(flags, NLM_F_CREATE | NLM_F_EXCL);
-        echoes(vec![Message::Route(message)]).unwrap().remove(0).route
+        echoes(vec![message]).unwrap().remove(0).route
     }
 
     #[test]
@@ -349,7 +341,7 @@ mod tests {
         route.extra = vec![Attribute { kind: 99, nested: true, value: vec![1, 2, 3, 4] }];
         route.metrics = vec![Attribute { kind: 10, nested: false, value: vec![64, 0, 0, 0] }];
         let (message, _) = request(&Request::add(&route, Mode::Append));
-        let RouteNetlinkMessage::NewRoute(message) = message else { panic!("not a new route") };
+        let Message::NewRoute(message) = message else { panic!("not a new route") };
         assert_eq!(super::route(&message).unwrap(), route);
     }
 }

@@ -4,11 +4,14 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns};
 use nix::sys::statfs::{FsType, fstatfs};
+use rtnetlink::sys::Socket;
+
+use super::connection::new_socket;
 
 /// NSFS_MAGIC of linux/magic.h.
 const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
@@ -23,6 +26,8 @@ pub struct Netns {
     path: PathBuf,
     /// Device and inode: what tells namespaces apart.
     id: (u64, u64),
+    /// Made where the namespace was entered for the first time, so that the first connection needs no second thread.
+    socket: Arc<Mutex<Option<Socket>>>,
 }
 
 /// Why a path is no network namespace that can be entered (setns(2), ioctl_ns(2)).
@@ -57,7 +62,9 @@ impl Netns {
     /// Opens the namespace and makes sure that it is one of networks and can be entered.
     pub fn open(path: impl AsRef<Path>) -> Result<Netns, NetnsError> {
         let netns = Netns::open_unchecked(path.as_ref())?;
-        netns.run(|| ())?;
+        // Whoever needs one tries again, and has the error then.
+        let socket = netns.run(|| new_socket().ok())?;
+        *netns.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
         Ok(netns)
     }
 
@@ -81,7 +88,7 @@ impl Netns {
             return Err(NetnsError::NotNamespace { path });
         }
         let meta = file.metadata().map_err(open)?;
-        Ok(Netns { id: (meta.dev(), meta.ino()), file: Arc::new(file), path })
+        Ok(Netns { id: (meta.dev(), meta.ino()), file: Arc::new(file), path, socket: Arc::default() })
     }
 
     /// The path that it was opened by.
@@ -97,6 +104,11 @@ impl Netns {
     #[cfg(test)]
     pub(super) fn raw_fd(&self) -> i32 {
         std::os::fd::AsRawFd::as_raw_fd(&self.file)
+    }
+
+    /// A fresh netlink socket of the namespace, once.
+    pub(super) fn take_socket(&self) -> Option<Socket> {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Whether both are the same namespace.

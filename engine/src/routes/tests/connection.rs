@@ -5,17 +5,17 @@ use std::time::Duration;
 use catena_routes::{Errno, Failure, Family, Hop, Mode, Request, Route, Wire};
 use rtnetlink::RouteMessageBuilder;
 use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
-use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::route::RouteAttribute;
 
 use super::pod::*;
 use crate::routes::connection::Connection;
+use crate::routes::envelope::Message;
 use crate::routes::message;
 
-fn dump_with(attribute: RouteAttribute) -> RouteNetlinkMessage {
-    let RouteNetlinkMessage::GetRoute(mut dump) = message::dump(Family::V4, 0) else { panic!("not a dump") };
+fn dump_with(attribute: RouteAttribute) -> Message {
+    let Message::GetRoute(mut dump) = message::dump(Family::V4, 0) else { panic!("not a dump") };
     dump.attributes.push(attribute);
-    RouteNetlinkMessage::GetRoute(dump)
+    Message::GetRoute(dump)
 }
 
 fn connection() -> (Pod, Connection) {
@@ -48,7 +48,7 @@ fn a_dump_has_no_hidden_filter() {
     let (mut pod, mut connection) = connection();
     // The builder's defaults are static and universe: as filters they hide the kernel's own routes.
     let built = RouteMessageBuilder::<std::net::Ipv4Addr>::new().build();
-    assert_eq!(connection.dump(RouteNetlinkMessage::GetRoute(built)).unwrap().len(), 0);
+    assert_eq!(connection.dump(Message::GetRoute(built)).unwrap().len(), 0);
     assert_eq!(pod.kernel.routes(Family::V4, 254).unwrap().len(), 2);
 }
 
@@ -57,10 +57,10 @@ fn a_request_that_was_not_sent_is_lost_and_the_next_one_goes_over_a_new_connecti
     let (mut pod, mut connection) = connection();
     let route = Route::new(net("192.0.2.0/24"), vec![Hop::via(ip("10.0.0.1"), pod.eth0)]);
     let (small, flags) = message::request(&Request::add(&route, Mode::Exclusive));
-    let RouteNetlinkMessage::NewRoute(mut big) = small.clone() else { panic!("not a route") };
+    let Message::NewRoute(mut big) = small.clone() else { panic!("not a route") };
     // More than a socket's send buffer takes: EMSGSIZE.
     big.attributes.extend((0..60_000).map(|_| RouteAttribute::Priority(1)));
-    let lost = connection.request(RouteNetlinkMessage::NewRoute(big), flags).unwrap_err();
+    let lost = connection.request(Message::NewRoute(big), flags).unwrap_err();
     assert!(matches!(lost, Failure::Lost(_)), "{lost}");
     // Nothing reads any more: not a success either.
     let dead = connection.request(small.clone(), flags).unwrap_err();
