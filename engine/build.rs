@@ -4,6 +4,9 @@
 #[path = "build/mod.rs"]
 mod stages;
 
+#[path = "build/strip.rs"]
+mod strip;
+
 #[path = "src/wasm/config.rs"]
 #[allow(unreachable_pub, reason = "it is public where the binaries have it")]
 mod config;
@@ -13,11 +16,13 @@ use std::fmt::Write;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 
 use stages::Result;
 use stages::component::{self, Description};
 use stages::toolchain::{Request, Toolchain};
+use strip::strip;
 
 const BUILTINS: [&str; 4] = ["default-gateway", "empty-result", "network-status", "result-conversion"];
 
@@ -31,6 +36,7 @@ fn main() {
 }
 
 fn run() -> Result<()> {
+    pack_relocations();
     let engine_dir = PathBuf::from(var("CARGO_MANIFEST_DIR")?);
     let workspace = engine_dir.parent().ok_or("the engine is not in a workspace")?;
     let out_dir = PathBuf::from(var("OUT_DIR")?);
@@ -84,6 +90,20 @@ fn run() -> Result<()> {
     write(&out_dir.join("builtin.rs"), table.as_bytes())
 }
 
+/// A static-pie executable relocates itself when it starts. Packed, its 14,000 relocations are 5 KB instead of 340,
+/// and applied in a third of the time. glibc can since 2.36.
+fn pack_relocations() {
+    let output = Command::new("getconf").arg("GNU_LIBC_VERSION").output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let version = text.trim().strip_prefix("glibc ").and_then(|version| {
+        let (major, minor) = version.split_once('.')?;
+        Some((major.parse::<u32>().ok()?, minor.split('.').next()?.parse::<u32>().ok()?))
+    });
+    if version.is_some_and(|version| version >= (2, 36)) {
+        println!("cargo::rustc-link-arg-bin=catena=-Wl,-z,pack-relative-relocs");
+    }
+}
+
 /// The binary's engine with a compiler, for the baseline of the architecture: one binary fits all nodes.
 fn compiler() -> Result<wasmtime::Engine> {
     let mut config = config::engine_config();
@@ -91,6 +111,8 @@ fn compiler() -> Result<wasmtime::Engine> {
     config.target(&target).map_err(|e| format!("cannot compile stages for {target}: {e:#}"))?;
     // The stages are stripped, so an offset into them would tell nobody anything; a tenth of the artifact.
     config.generate_address_map(false);
+    // A stage runs a few hundred microseconds; what it costs most is to be read.
+    config.cranelift_opt_level(wasmtime::OptLevel::SpeedAndSize);
     wasmtime::Engine::new(&config).map_err(|e| format!("cannot make the compiler of the stages: {e:#}"))
 }
 
@@ -104,6 +126,8 @@ fn compile(
 ) -> Result<Vec<u8>> {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
+    // What the hash does not know: the optimisation level, and the missing symbols.
+    "speed and size, stripped".hash(&mut hasher);
     digest.hash(&mut hasher);
     let cached = folder.join(format!("{name}-{:016x}.cwasm", hasher.finish()));
     if let Ok(artifact) = fs::read(&cached) {
@@ -111,6 +135,7 @@ fn compile(
     }
     let artifact =
         engine.precompile_component(wasm).map_err(|e| format!("stage {name} does not compile: {e:#}"))?;
+    let artifact = strip(&artifact).map_err(|e| format!("stage {name}: {e}"))?;
     // Builds of several profiles may run at once.
     let partial = cached.with_extension(std::process::id().to_string());
     write(&partial, &artifact)?;

@@ -158,9 +158,13 @@ impl PipelineError {
         match self {
             PipelineError::Stage { ungranted: true, .. }
             | PipelineError::Swallowed { ungranted: true, .. } => false,
-            PipelineError::Stage { source, .. } => {
-                !matches!(source, StageError::Denied(_) | StageError::Ungranted(_) | StageError::Internal(_))
-            }
+            PipelineError::Stage { source, .. } => !matches!(
+                source,
+                StageError::Denied(_)
+                    | StageError::Ungranted(_)
+                    | StageError::Internal(_)
+                    | StageError::Unusable { .. }
+            ),
             PipelineError::Swallowed { .. } | PipelineError::Outcome { .. } => true,
             PipelineError::Undo { .. } => false,
         }

@@ -6,7 +6,9 @@ pub fn engine_config() -> wasmtime::Config {
         .wasm_component_model(true)
         // Fuel bounds the work of a stage with the same verdict on a loaded node as on an idle one.
         .consume_fuel(true)
-        .memory_init_cow(true)
+        // An image to copy on write would be a file in memory, made anew for each module in each process, for the
+        // sake of 20 KB that are copied once.
+        .memory_init_cow(false)
         .wasm_simd(true)
         .relaxed_simd_deterministic(true)
         .wasm_memory64(false)

@@ -130,6 +130,14 @@ pub enum StageError {
     /// Its answer has something that the node does not allow.
     #[error("the stage's answer goes beyond its grants: {0}")]
     Ungranted(String),
+    /// It cannot be made ready to run.
+    #[error("{message}")]
+    Unusable {
+        /// The CNI error code.
+        code: u32,
+        /// Which module, and why.
+        message: String,
+    },
     /// It does not have that export.
     #[error("the module does not export {0}")]
     NoExport(&'static str),
@@ -146,7 +154,7 @@ impl StageError {
             Self::InvalidResult(_) => code::DECODE,
             Self::Denied(_) | Self::Ungranted(_) => code::DENIED,
             Self::TryLater(_) => code::TRY_LATER,
-            Self::Failed { code, .. } => *code,
+            Self::Failed { code, .. } | Self::Unusable { code, .. } => *code,
             Self::Trap { .. } => code::TRAP,
             Self::Fuel { .. } => code::FUEL,
             Self::Limit(_) => code::LIMIT,

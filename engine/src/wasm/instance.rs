@@ -10,11 +10,11 @@ use wasmtime::{Store, Trap, WasmBacktrace};
 use super::bindings::catena::stage::types;
 use super::bindings::exports::catena::stage::{admit, stage};
 use super::call::{Call, Command, Document, Export, Mode, Outcome, Usage, Verdict};
-use super::error::StageError;
+use super::error::{ModuleError, StageError};
 use super::grants::{check_outcome, check_rewrite, check_tolerations};
 use super::host::{Host, State};
 use super::limits::{self, Exceeded};
-use super::module::Module;
+use super::module::{Linked, Module};
 use super::text::plain;
 use super::wasi::Wasi;
 use crate::node::Limits;
@@ -26,8 +26,12 @@ type Answer<T> = (Result<T, StageError>, Host, Usage);
 impl Module {
     /// Asks who owns the default routes; the answer is the intents as JSON text.
     pub fn arrange(&self, call: &Call, attachments: &str, host: Host) -> Answer<String> {
-        let Some(indices) = &self.exports.arrange else { return missing(Export::Arrange, host) };
-        let (answer, host, usage) = self.call(host, |store, instance| {
+        let linked = match self.linked() {
+            Ok(linked) => linked,
+            Err(error) => return unusable(error, host),
+        };
+        let Some(indices) = &linked.arrange else { return missing(Export::Arrange, host) };
+        let (answer, host, usage) = self.call(linked, host, |store, instance| {
             indices.load(&mut *store, instance)?.call_arrange(store, &call.into(), attachments)
         });
         let answer = answer.and_then(|text| {
@@ -41,8 +45,12 @@ impl Module {
 
     /// Asks whether an attachment may be.
     pub fn admit(&self, call: &Call, config: &str, host: Host) -> Answer<Verdict> {
-        let Some(indices) = &self.exports.admit else { return missing(Export::Admit, host) };
-        let (answer, host, usage) = self.call(host, |store, instance| {
+        let linked = match self.linked() {
+            Ok(linked) => linked,
+            Err(error) => return unusable(error, host),
+        };
+        let Some(indices) = &linked.admit else { return missing(Export::Admit, host) };
+        let (answer, host, usage) = self.call(linked, host, |store, instance| {
             indices.load(&mut *store, instance)?.call_admit(store, &call.into(), config)
         });
         let answer = answer.and_then(|verdict| match verdict {
@@ -56,9 +64,13 @@ impl Module {
 
     /// Works on a result. On check and del the outcome has neither result nor publications.
     pub fn run(&self, call: &Call, document: &Document, host: Host) -> Answer<Outcome> {
-        let Some(indices) = &self.exports.stage else { return missing(Export::Stage, host) };
+        let linked = match self.linked() {
+            Ok(linked) => linked,
+            Err(error) => return unusable(error, host),
+        };
+        let Some(indices) = &linked.stage else { return missing(Export::Stage, host) };
         let given = types::Document { format: document.format.clone(), text: document.text.clone() };
-        let (answer, host, usage) = self.call(host, |store, instance| {
+        let (answer, host, usage) = self.call(linked, host, |store, instance| {
             indices.load(&mut *store, instance)?.call_run(store, &call.into(), &given)
         });
         let answer = answer.and_then(|answered| {
@@ -76,8 +88,12 @@ impl Module {
 
     /// Judges a config: the problems by JSON pointer.
     pub fn validate(&self, config: &str, host: Host) -> Answer<Vec<(String, String)>> {
-        let Some(indices) = &self.exports.settings else { return missing(Export::Settings, host) };
-        let (answer, host, usage) = self.call(host, |store, instance| {
+        let linked = match self.linked() {
+            Ok(linked) => linked,
+            Err(error) => return unusable(error, host),
+        };
+        let Some(indices) = &linked.settings else { return missing(Export::Settings, host) };
+        let (answer, host, usage) = self.call(linked, host, |store, instance| {
             let judged = indices.load(&mut *store, instance)?.call_validate(store, config)?;
             let text = |text: String| plain(&text, limits::MESSAGE);
             let problems = judged.err().unwrap_or_default();
@@ -89,11 +105,12 @@ impl Module {
     /// Instantiates, calls, and takes everything back out of the store.
     fn call<T>(
         &self,
+        linked: &Linked,
         mut host: Host,
         call: impl FnOnce(&mut Store<State>, &Instance) -> wasmtime::Result<Result<T, types::Error>>,
     ) -> Answer<T> {
         let start = Instant::now();
-        let wasi = if self.wasi {
+        let wasi = if linked.wasi {
             match Wasi::new(&self.grants, &host.container_id) {
                 Ok(wasi) => Some(wasi),
                 Err(message) => {
@@ -108,12 +125,12 @@ impl Module {
         // What earlier runs left is not this run's.
         host.failed_calls.clear();
         let state = State::new(host, Arc::clone(&self.name), Arc::clone(&self.grants), self.limits, wasi);
-        let mut store = limits::store(self.pre.engine(), state);
+        let mut store = limits::store(linked.pre.engine(), state);
         // A panic in a host function unwinds through the guest. It must not take the journal with it.
         let answer = catch_unwind(AssertUnwindSafe(|| {
             let _entered = runtime.as_ref().map(tokio::runtime::Handle::enter);
             inject::point("wasm/call");
-            self.pre.instantiate(&mut store).and_then(|instance| call(&mut store, &instance))
+            linked.pre.instantiate(&mut store).and_then(|instance| call(&mut store, &instance))
         }));
         let fuel = self.limits.fuel.saturating_sub(store.get_fuel().unwrap_or_default());
         let mut state = store.into_data();
@@ -129,6 +146,11 @@ impl Module {
         };
         (answer, state.host, usage)
     }
+}
+
+fn unusable<T>(error: &ModuleError, host: Host) -> Answer<T> {
+    let error = StageError::Unusable { code: error.code(), message: error.to_string() };
+    (Err(error), host, Usage::default())
 }
 
 fn missing<T>(export: Export, host: Host) -> Answer<T> {

@@ -1,30 +1,37 @@
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
 
+use super::artifact;
 use super::bindings::catena::stage::{links, log, routes};
 use super::bindings::exports::catena::stage::{admit, arrange, settings, stage};
+use super::builtin::Builtin;
 use super::call::Export;
+use super::engine::engine;
 use super::error::ModuleError;
 use super::grants::{is_wasi, required, speaks};
 use super::host::State;
 use super::wasi;
 use crate::node::{Grants, Limits};
 
-/// A module that is ready to run: its imports are linked, as far as they are granted.
+/// A module that may run: its imports are granted, and are linked when it is first needed.
 pub struct Module {
     pub(super) name: Arc<str>,
     digest: String,
     pub(super) grants: Arc<Grants>,
     pub(super) limits: Limits,
-    pub(super) pre: InstancePre<State>,
-    pub(super) exports: Exports,
-    pub(super) wasi: bool,
+    exports: Vec<Export>,
+    linked: LazyLock<Result<Linked, ModuleError>, Link>,
 }
 
-/// Where the exports are that it has.
-pub(super) struct Exports {
+/// Makes a module ready.
+type Link = Box<dyn FnOnce() -> Result<Linked, ModuleError> + Send>;
+
+/// A module that is ready to run, and where the exports are that it has.
+pub(super) struct Linked {
+    pub(super) pre: InstancePre<State>,
+    pub(super) wasi: bool,
     pub(super) arrange: Option<arrange::GuestIndices>,
     pub(super) admit: Option<admit::GuestIndices>,
     pub(super) stage: Option<stage::GuestIndices>,
@@ -90,39 +97,50 @@ impl Facts<'_> {
     /// [`ModuleError::Contract`] or [`ModuleError::Ungranted`].
     pub fn verify(self, component: &Component) -> Result<(), ModuleError> {
         self.check()?;
-        Module::link(self, Limits::default(), component).map(drop)
+        Linked::new(&self, component).map(drop)
     }
 }
 
 impl Module {
-    /// Links a module whose facts were checked.
-    pub(super) fn link(facts: Facts<'_>, limits: Limits, component: &Component) -> Result<Self, ModuleError> {
-        let wasi = facts.imports.iter().any(|import| is_wasi(import));
-        let linker = linker(component, &facts.grants, wasi);
-        let pre = linker.and_then(|linker| linker.instantiate_pre(component));
-        let pre =
-            pre.map_err(|error| facts.contract_error(format!("it does not fit this catena: {error:#}")))?;
-        let export = |wanted: Export| facts.exports.contains(&wanted.as_str());
-        let exports = (|| -> wasmtime::Result<Exports> {
-            Ok(Exports {
-                arrange: export(Export::Arrange).then(|| arrange::GuestIndices::new(&pre)).transpose()?,
-                admit: export(Export::Admit).then(|| admit::GuestIndices::new(&pre)).transpose()?,
-                stage: export(Export::Stage).then(|| stage::GuestIndices::new(&pre)).transpose()?,
-                settings: export(Export::Settings).then(|| settings::GuestIndices::new(&pre)).transpose()?,
-            })
-        })();
-        let exports = exports.map_err(|error| {
-            facts.contract_error(format!("an export is not what the contract says: {error:#}"))
-        })?;
-        Ok(Self {
+    /// An installed module whose facts were checked, linked at once: what is wrong with its artifact has to be known
+    /// before a pod has had any side effects.
+    pub(super) fn installed(
+        facts: Facts<'_>,
+        limits: Limits,
+        component: &Component,
+    ) -> Result<Self, ModuleError> {
+        let linked = Linked::new(&facts, component)?;
+        Ok(Self::new(&facts, limits, Box::new(|| Ok(linked))))
+    }
+
+    /// A built-in module whose facts were checked. Its artifact is part of this executable, so it fits, and is read
+    /// when the module is first needed.
+    pub(super) fn builtin(facts: Facts<'static>, limits: Limits, builtin: &'static Builtin) -> Self {
+        let copy = facts.clone();
+        let link = move || Linked::new(&copy, &artifact::builtin(engine()?, builtin)?);
+        Self::new(&facts, limits, Box::new(link))
+    }
+
+    fn new(facts: &Facts<'_>, limits: Limits, link: Link) -> Self {
+        let exports = Export::ALL.into_iter().filter(|export| facts.exports.contains(&export.as_str()));
+        Self {
             name: facts.name.into(),
             digest: facts.digest.to_owned(),
-            grants: Arc::new(facts.grants),
+            grants: Arc::new(facts.grants.clone()),
             limits,
-            pre,
-            exports,
-            wasi,
-        })
+            exports: exports.collect(),
+            linked: LazyLock::new(link),
+        }
+    }
+
+    /// Makes the module ready to run, unless it is.
+    pub(super) fn linked(&self) -> Result<&Linked, &ModuleError> {
+        self.linked.as_ref()
+    }
+
+    /// Makes the module ready to run while there is something to wait for. What goes wrong is told when it is run.
+    pub fn prepare(&self) {
+        let _ = self.linked();
     }
 
     /// The name that pipelines use.
@@ -142,12 +160,31 @@ impl Module {
 
     /// Whether it has that export.
     pub fn has(&self, export: Export) -> bool {
-        match export {
-            Export::Arrange => self.exports.arrange.is_some(),
-            Export::Admit => self.exports.admit.is_some(),
-            Export::Stage => self.exports.stage.is_some(),
-            Export::Settings => self.exports.settings.is_some(),
-        }
+        self.exports.contains(&export)
+    }
+}
+
+impl Linked {
+    fn new(facts: &Facts<'_>, component: &Component) -> Result<Self, ModuleError> {
+        let wasi = facts.imports.iter().any(|import| is_wasi(import));
+        let linker = linker(component, &facts.grants, wasi);
+        let pre = linker.and_then(|linker| linker.instantiate_pre(component));
+        let pre =
+            pre.map_err(|error| facts.contract_error(format!("it does not fit this catena: {error:#}")))?;
+        let export = |wanted: Export| facts.exports.contains(&wanted.as_str());
+        let linked = (|| -> wasmtime::Result<Self> {
+            Ok(Self {
+                arrange: export(Export::Arrange).then(|| arrange::GuestIndices::new(&pre)).transpose()?,
+                admit: export(Export::Admit).then(|| admit::GuestIndices::new(&pre)).transpose()?,
+                stage: export(Export::Stage).then(|| stage::GuestIndices::new(&pre)).transpose()?,
+                settings: export(Export::Settings).then(|| settings::GuestIndices::new(&pre)).transpose()?,
+                pre,
+                wasi,
+            })
+        })();
+        linked.map_err(|error| {
+            facts.contract_error(format!("an export is not what the contract says: {error:#}"))
+        })
     }
 }
 

@@ -128,48 +128,56 @@ impl Modules {
             return Ok(Arc::clone(module));
         }
         let module = Arc::new(self.link(name, source)?);
+        // It is needed until the process ends, and taking it apart before would cost half as much as loading it did.
+        std::mem::forget(Arc::clone(&module));
         loaded.insert(key, Arc::clone(&module));
         Ok(module)
     }
 
     /// Everything that can be checked is checked before the artifact is even opened.
     fn link(&self, name: &str, source: Source<'_>) -> Result<Module, ModuleError> {
-        let facts = self.facts(name, source)?;
-        let limits = self.rule(name).map(|rule| rule.limits).unwrap_or_default();
-        facts.check()?;
-        let engine = engine()?;
-        let component = match source {
-            Source::Builtin(builtin) => artifact::builtin(engine, builtin)?,
-            Source::Installed(dir, installed) => artifact::installed(engine, dir, name, installed)?,
-        };
-        Module::link(facts, limits, &component)
-    }
-
-    fn facts<'a>(&self, name: &'a str, source: Source<'a>) -> Result<Facts<'a>, ModuleError> {
         let granted = self.rule(name).map(|rule| rule.grants.clone());
-        Ok(match source {
+        let limits = self.rule(name).map(|rule| rule.limits).unwrap_or_default();
+        match source {
             Source::Builtin(builtin) => {
-                let wants = builtin_wants(builtin)?;
-                Facts {
-                    name,
-                    digest: builtin.digest,
-                    contract: builtin.contract,
-                    exports: builtin.exports.to_vec(),
-                    imports: builtin.imports.to_vec(),
-                    grants: granted.unwrap_or_else(|| wants.clone()),
-                    wants,
-                }
+                let facts = builtin_facts(builtin, granted)?;
+                facts.check()?;
+                // Whether there can be modules at all has to be known before anything is done.
+                engine()?;
+                Ok(Module::builtin(facts, limits, builtin))
             }
-            Source::Installed(_, installed) => Facts {
-                name,
-                digest: installed.digest.as_str(),
-                contract: &installed.contract,
-                exports: installed.exports.iter().map(String::as_str).collect(),
-                imports: installed.imports.iter().map(String::as_str).collect(),
-                wants: installed.wants.clone(),
-                grants: granted.unwrap_or_else(|| installed.grants.clone()),
-            },
-        })
+            Source::Installed(dir, installed) => {
+                let facts = installed_facts(name, installed, granted);
+                facts.check()?;
+                let component = artifact::installed(engine()?, dir, name, installed)?;
+                Module::installed(facts, limits, &component)
+            }
+        }
+    }
+}
+
+fn builtin_facts(builtin: &'static Builtin, granted: Option<Grants>) -> Result<Facts<'static>, ModuleError> {
+    let wants = builtin_wants(builtin)?;
+    Ok(Facts {
+        name: builtin.name,
+        digest: builtin.digest,
+        contract: builtin.contract,
+        exports: builtin.exports.to_vec(),
+        imports: builtin.imports.to_vec(),
+        grants: granted.unwrap_or_else(|| wants.clone()),
+        wants,
+    })
+}
+
+fn installed_facts<'a>(name: &'a str, installed: &'a Installed, granted: Option<Grants>) -> Facts<'a> {
+    Facts {
+        name,
+        digest: installed.digest.as_str(),
+        contract: &installed.contract,
+        exports: installed.exports.iter().map(String::as_str).collect(),
+        imports: installed.imports.iter().map(String::as_str).collect(),
+        wants: installed.wants.clone(),
+        grants: granted.unwrap_or_else(|| installed.grants.clone()),
     }
 }
 

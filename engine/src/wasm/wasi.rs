@@ -5,11 +5,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest as _, Sha256};
 use wasmtime::component::{Linker, Resource, ResourceTable};
+use wasmtime_wasi::cli::{WasiCli, WasiCliView as _};
 use wasmtime_wasi::clocks::WasiClocksView as _;
+use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemView as _};
 use wasmtime_wasi::p2::bindings::clocks::monotonic_clock::Host as _;
+use wasmtime_wasi::p2::bindings::{cli, filesystem, random, sync};
 use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
 use wasmtime_wasi::p2::{self, DynPollable};
-use wasmtime_wasi::random::Deterministic;
+use wasmtime_wasi::random::{Deterministic, WasiRandom, WasiRandomView as _};
 use wasmtime_wasi::{FsPerms, HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
 
 use super::host::{Level, State};
@@ -133,9 +136,20 @@ impl WasiView for State {
     }
 }
 
-/// Links WASI 0.2. Sockets are linked too, but a module that imports them is refused before.
+/// Links WASI 0.2, without sockets: a module that imports them is refused before, and their code is a large part.
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    p2::add_to_linker_sync(linker)?;
+    p2::add_to_linker_proxy_interfaces_sync(linker)?;
+    filesystem::preopens::add_to_linker::<State, WasiFilesystem>(linker, State::filesystem)?;
+    sync::filesystem::types::add_to_linker::<State, WasiFilesystem>(linker, State::filesystem)?;
+    random::insecure::add_to_linker::<State, WasiRandom>(linker, State::random)?;
+    random::insecure_seed::add_to_linker::<State, WasiRandom>(linker, State::random)?;
+    cli::environment::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+    cli::exit::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+    cli::terminal_input::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+    cli::terminal_output::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+    cli::terminal_stdin::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+    cli::terminal_stdout::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+    cli::terminal_stderr::add_to_linker::<State, WasiCli>(linker, State::cli)?;
     // Who waits for a moment is told at once that it has come: a call must not hang on a sleeping stage.
     linker.allow_shadowing(true);
     let mut clock = linker.instance("wasi:clocks/monotonic-clock@0.2.12")?;
