@@ -127,12 +127,6 @@ fn asked_version(stdin: &[u8]) -> Option<SpecVersion> {
 /// What a valid config may still ask for in vain.
 fn supported(session: &mut Session<'_>, conf: Conf) -> Result<Conf, CniError> {
     conf.refuse_nested(session.invocation.nested.as_deref())?;
-    if conf.parallel {
-        return Err(CniError::new(
-            code::UNSUPPORTED_FIELD,
-            "parallel = true is not supported yet; leave it out, and the delegates run one after the other",
-        ));
-    }
     let ignored = conf.ignored.iter().map(|key| format!("{key} has no effect"));
     session.record.notes.extend(ignored);
     Ok(conf)

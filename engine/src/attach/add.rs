@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use catena_cni::error::code;
 use catena_cni::list::NetworkList;
@@ -22,7 +23,7 @@ use crate::attach::ledger::{Found, Slot};
 use crate::attach::sandbox;
 use crate::attach::session::{Session, boot_id, now};
 use crate::cni::{CniError, Conf, Role, Target};
-use crate::delegate::{DelegateError, Fault, Spawned, cache};
+use crate::delegate::{DelegateError, Exec, Fault, Spawned, cache};
 use crate::inject;
 use crate::pipeline::bench::Bench;
 use crate::pipeline::context::{ArrangeContext, annotations, without_annotations};
@@ -106,10 +107,10 @@ pub fn add(
         cache_dir,
         bin_dir,
         begun: false,
+        ran: Vec::new(),
         done: Vec::new(),
-        started: false,
-        missing: None,
     };
+    adding.ran.resize_with(adding.attachments.len(), Ran::default);
     let outcome = catch_unwind(AssertUnwindSafe(|| adding.carry_out()))
         .unwrap_or_else(|payload| Err(CniError::from_panic(&*payload)));
     outcome.map_err(|error| adding.roll_back(error))
@@ -187,12 +188,29 @@ struct Adding<'a, 's> {
     children: OwnedFd,
     /// Whether the ledger has the entry.
     begun: bool,
+    /// By attachment.
+    ran: Vec<Ran>,
+    /// The attachments whose pipeline has ended well, from the first on.
     done: Vec<Done>,
-    /// Whether a delegate of the attachment at hand was started.
+}
+
+/// What an attachment's delegates may have left.
+#[derive(Debug, Default)]
+struct Ran {
+    /// Whether any was started.
     started: bool,
-    /// Its plugin that was missing, so that it cannot have left anything.
+    /// A plugin that was missing, so that it cannot have left anything.
     missing: Option<String>,
 }
+
+/// How an attachment's delegates ended.
+struct Ended {
+    duration: Duration,
+    result: Result<Value, DelegateError>,
+}
+
+/// Stack of a thread that runs the delegates of one attachment.
+const DELEGATE_STACK: usize = 512 << 10;
 
 impl Adding<'_, '_> {
     fn carry_out(&mut self) -> Result<Value, CniError> {
@@ -289,9 +307,19 @@ impl Adding<'_, '_> {
 
     /// From here on there may be side effects.
     fn attach_all(&mut self) -> Result<Value, CniError> {
-        for position in 0..self.attachments.len() {
-            let done = self.attach(position)?;
-            self.done.push(done);
+        let count = self.attachments.len();
+        let one_by_one = if self.conf.parallel { 1 } else { count };
+        for position in 0..one_by_one {
+            let before = self.links(position)?;
+            let document = match self.attachments[position].chain {
+                Some(_) => self.run_delegates(position, &before)?,
+                None => self.chained_document()?,
+            };
+            let after = self.links(position)?;
+            self.finish(position, document, &before, &after)?;
+        }
+        if one_by_one < count {
+            self.attach_side_by_side(one_by_one)?;
         }
         self.check_ownership()?;
         let asked = self.conf.cni_version;
@@ -303,22 +331,89 @@ impl Adding<'_, '_> {
         Ok(answer)
     }
 
-    fn attach(&mut self, position: usize) -> Result<Done, CniError> {
-        (self.started, self.missing) = (false, None);
-        let before = self.bench.links().map_err(|error| self.kernel_error(position, &error.to_string()))?;
-        let (document, before) = match self.attachments[position].chain.is_some() {
-            true => (self.run_delegates(position, &before)?, before),
-            false => (self.chained_document()?, Vec::new()),
+    /// Runs the delegates of the attachments from `first` on at the same time, and then their pipelines in order.
+    /// Where one fails the others are waited for, since a delegate that is killed leaves more than one that ends.
+    fn attach_side_by_side(&mut self, first: usize) -> Result<(), CniError> {
+        let before = self.links(first)?;
+        for position in first..self.attachments.len() {
+            self.refuse_taken_name(position, &before)?;
+        }
+        let exec = exec(self.session, &self.key, self.bin_dir.as_deref(), &self.children, self.session.until);
+        let slot = Mutex::new(&mut self.slot);
+        let (container_id, netns) = (self.caller.container_id.as_str(), self.netns_path.as_str());
+        let run = |attachment: &Attachment, ran: &mut Ran| {
+            run_chain(attachment, &exec, container_id, netns, ran, &mut |spawned| {
+                let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+                let event = spawned_event(spawned, attachment.subject.position);
+                slot.append(&event).map_err(|error| error.to_string())
+            })
         };
-        let after = self.bench.links().map_err(|error| self.kernel_error(position, &error.to_string()))?;
+        let ended: Vec<Result<Ended, CniError>> = thread::scope(|scope| {
+            let run = &run;
+            let start = |(attachment, ran)| {
+                thread::Builder::new()
+                    .stack_size(DELEGATE_STACK)
+                    .spawn_scoped(scope, move || run(attachment, ran))
+            };
+            let threads: Vec<_> = self.attachments.iter().zip(&mut self.ran).skip(first).map(start).collect();
+            let end = |thread: std::io::Result<thread::ScopedJoinHandle<'_, Ended>>| match thread {
+                Ok(thread) => thread.join().map_err(|payload| CniError::from_panic(&*payload)),
+                Err(error) => {
+                    Err(CniError::new(code::IO, format!("a thread for delegates cannot be started: {error}")))
+                }
+            };
+            threads.into_iter().map(end).collect()
+        });
+        let mut documents = Vec::new();
+        let mut errors = Vec::new();
+        for (position, ended) in (first..).zip(ended) {
+            match ended.and_then(|ended| self.take(position, ended)) {
+                Ok(document) => documents.push(document),
+                Err(error) => errors.push(error),
+            }
+        }
+        if let Some(error) = CniError::first_of(errors) {
+            return Err(error);
+        }
+        let after = self.links(first)?;
+        for (position, document) in (first..).zip(documents) {
+            self.finish(position, document, &before, &after)?;
+        }
+        Ok(())
+    }
+
+    fn links(&mut self, position: usize) -> Result<Vec<Link>, CniError> {
+        self.bench.links().map_err(|error| {
+            let name = self.attachments.get(position).map_or_else(String::new, Attachment::name);
+            CniError::new(code::INVALID_NETNS, format!("attachment {name}: {error}"))
+        })
+    }
+
+    /// Runs the pipeline on what an attachment's delegates have answered and made, and records it.
+    fn finish(
+        &mut self,
+        position: usize,
+        document: Document,
+        before: &[Link],
+        after: &[Link],
+    ) -> Result<(), CniError> {
         self.attachments[position].subject.context.delegate_version = document::version(&document);
         inject::point("attach/attached");
         let attachment = &self.attachments[position];
-        let links = own_links(&attachment.subject.ifname, &document, &self.netns_path, &before, &after);
+        let before = if attachment.chain.is_some() { before } else { &[] };
+        let mut links = own_links(&attachment.subject.ifname, &document, &self.netns_path, before, after);
+        // Side by side the links of another are new as well, and a result may name what is not its own.
+        let others = self.attachments.iter().filter(|other| other.subject.position != position);
+        let others: Vec<&str> = others.map(|other| other.subject.ifname.as_str()).collect();
+        let is_anothers = |index: &u32| {
+            self.done.iter().any(|done| done.links.contains(index))
+                || after.iter().any(|link| link.index == *index && others.contains(&link.name.as_str()))
+        };
+        links.retain(|index| !is_anothers(index));
         let scope = Scope { links: links.clone(), tables: vec![MAIN] };
         let mut work = Work::new(document);
         let stages = &mut self.session.record.attachments[position].stages;
-        let result = run::add(
+        run::add(
             &self.pipeline,
             &self.caller,
             &attachment.subject,
@@ -326,8 +421,7 @@ impl Adding<'_, '_> {
             &mut work,
             &mut self.bench,
             stages,
-        );
-        result?;
+        )?;
         if let Some(chain) = &attachment.chain
             && let Some(cached) = document::cached(&work.document, &chain.list.cni_version)
         {
@@ -346,19 +440,12 @@ impl Adding<'_, '_> {
             report: self.session.record.attachments[position].to_value(),
         };
         self.slot.append(&event)?;
-        Ok(Done { work, links })
+        self.done.push(Done { work, links });
+        Ok(())
     }
 
-    fn kernel_error(&self, position: usize, cause: &str) -> CniError {
-        let name = self.attachments.get(position).map_or_else(String::new, Attachment::name);
-        CniError::new(code::INVALID_NETNS, format!("attachment {name}: {cause}"))
-    }
-
-    /// Runs an attachment's delegates; the ledger knows of every process before it gets its input.
-    fn run_delegates(&mut self, position: usize, before: &[Link]) -> Result<Document, CniError> {
-        let intended = if self.begun { None } else { Some(self.intended()) };
+    fn refuse_taken_name(&self, position: usize, before: &[Link]) -> Result<(), CniError> {
         let attachment = &self.attachments[position];
-        let Some(chain) = &attachment.chain else { return self.chained_document() };
         let ifname = &attachment.subject.ifname;
         if before.iter().any(|link| link.name == *ifname || link.alt_names.contains(ifname)) {
             return Err(CniError::new(
@@ -370,33 +457,39 @@ impl Adding<'_, '_> {
                 ),
             ));
         }
-        let start = Instant::now();
-        let exec = self.session.exec(
-            self.key.network.as_str(),
-            self.bin_dir.as_deref(),
-            Some(&self.children),
-            self.session.until,
-        );
-        let at = attachment.at(&self.caller.container_id, Some(&self.netns_path));
-        let (slot, begun, started) = (&mut self.slot, &mut self.begun, &mut self.started);
-        let mut recorded = |spawned: &Spawned| {
-            *started = true;
+        Ok(())
+    }
+
+    /// Runs an attachment's delegates; the ledger knows of every process before it gets its input.
+    fn run_delegates(&mut self, position: usize, before: &[Link]) -> Result<Document, CniError> {
+        self.refuse_taken_name(position, before)?;
+        let intended = if self.begun { None } else { Some(self.intended()) };
+        let (container_id, netns) = (self.caller.container_id.as_str(), self.netns_path.as_str());
+        let exec = exec(self.session, &self.key, self.bin_dir.as_deref(), &self.children, self.session.until);
+        let (slot, begun, pipeline) = (&mut self.slot, &mut self.begun, &self.pipeline);
+        let (attachment, ran) = (&self.attachments[position], &mut self.ran[position]);
+        let ended = run_chain(attachment, &exec, container_id, netns, ran, &mut |spawned| {
             let event = spawned_event(spawned, position);
             let written = match (&intended, *begun) {
-                (Some(intended), false) => slot.begin(intended, &[event]),
+                (Some(intended), false) => {
+                    // The disk and the delegate take longer.
+                    pipeline.prepare();
+                    slot.begin(intended, &[event])
+                }
                 _ => slot.append(&event),
             };
             *begun = true;
             written.map_err(|error| error.to_string())
-        };
-        let result = chain.add(&exec, &at, &mut recorded);
-        self.session.record.attachments[position].delegates = start.elapsed();
-        match result {
+        });
+        self.take(position, ended)
+    }
+
+    /// Keeps what is known about an attachment's delegates, and makes a document of their result.
+    fn take(&mut self, position: usize, ended: Ended) -> Result<Document, CniError> {
+        self.session.record.attachments[position].delegates = ended.duration;
+        match ended.result {
             Ok(value) => Ok(document::of_delegate(&value)),
-            Err(error) => {
-                self.missing = matches!(error.fault, Fault::Missing { .. }).then(|| error.plugin.clone());
-                Err(in_attachment(&self.attachments[position], error))
-            }
+            Err(error) => Err(in_attachment(&self.attachments[position], error)),
         }
     }
 
@@ -449,17 +542,11 @@ impl Adding<'_, '_> {
             error = error.detail(format!("undo of route changes is not exact: {}", undo.leftover.join("; ")));
         }
         let until = Instant::now() + self.session.node.deadlines.rollback;
-        let exec = self.session.exec(
-            self.key.network.as_str(),
-            self.bin_dir.as_deref(),
-            Some(&self.children),
-            until,
-        );
-        let failing = self.done.len();
+        let exec = exec(self.session, &self.key, self.bin_dir.as_deref(), &self.children, until);
         let mut clean = true;
-        for (position, attachment) in self.attachments.iter().enumerate().take(failing + 1).rev() {
+        for (position, (attachment, ran)) in self.attachments.iter().zip(&self.ran).enumerate().rev() {
             let Some(chain) = &attachment.chain else { continue };
-            if position == failing && !self.started {
+            if !ran.started {
                 continue;
             }
             let previous = self
@@ -476,9 +563,8 @@ impl Adding<'_, '_> {
             let mut attachment_clean = true;
             for problem in chain.del(&exec, &at, previous.as_ref(), &mut recorded) {
                 // What never ran for lack of its binary has left nothing.
-                let never_ran = position == failing
-                    && matches!(problem.fault, Fault::Missing { .. })
-                    && self.missing.as_ref() == Some(&problem.plugin);
+                let never_ran = matches!(problem.fault, Fault::Missing { .. })
+                    && ran.missing.as_ref() == Some(&problem.plugin);
                 if !never_ran {
                     attachment_clean = false;
                     error.add(CniError::from(problem));
@@ -515,6 +601,39 @@ impl Adding<'_, '_> {
             Err(problem) => error.detail(problem.to_string()),
         }
     }
+}
+
+/// Runs ADD of one attachment's delegates; `record` makes each of their processes known.
+fn run_chain(
+    attachment: &Attachment,
+    exec: &Exec<'_>,
+    container_id: &str,
+    netns: &str,
+    ran: &mut Ran,
+    record: &mut dyn FnMut(&Spawned) -> Result<(), String>,
+) -> Ended {
+    let start = Instant::now();
+    let result = match &attachment.chain {
+        Some(chain) => chain.add(exec, &attachment.at(container_id, Some(netns)), &mut |spawned| {
+            ran.started = true;
+            record(spawned)
+        }),
+        None => Ok(Value::Null),
+    };
+    if let Err(DelegateError { fault: Fault::Missing { .. }, plugin, .. }) = &result {
+        ran.missing = Some(plugin.clone());
+    }
+    Ended { duration: start.elapsed(), result }
+}
+
+fn exec<'l>(
+    session: &Session<'_>,
+    key: &Key,
+    bin_dir: Option<&Path>,
+    children: &'l OwnedFd,
+    until: Instant,
+) -> Exec<'l> {
+    session.exec(key.network.as_str(), bin_dir, Some(children), until)
 }
 
 /// The event that makes a process known.

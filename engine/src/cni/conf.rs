@@ -43,7 +43,7 @@ pub struct Conf {
     pub role: Role,
     /// The pipeline that stdin selects.
     pub pipeline: PipelineRef,
-    /// Whether delegates run at the same time.
+    /// Whether the delegates of secondary attachments run side by side on ADD.
     pub parallel: bool,
     /// Searched for delegates before CNI_PATH. Whether the node allows it is not checked here.
     pub bin_dir: Option<PathBuf>,
@@ -182,6 +182,9 @@ impl Conf {
         let prev_result = problems.take(prev_result).flatten();
         let pipeline = problems.take(pipeline(&raw)).unwrap_or(PipelineRef::Default);
         let parallel = problems.take(flag(&raw, "parallel")).flatten().unwrap_or(false);
+        if let (true, Command::Add, Role::Meta(specs)) = (parallel, command, &role) {
+            problems.take(super::parallel::refuse_rivals(specs));
+        }
         let bin_dir = problems.take(path(&raw, "binDir")).flatten();
         let cni_dir = problems.take(path(&raw, "cniDir")).flatten();
         let log = log(&raw, &mut problems);

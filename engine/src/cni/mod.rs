@@ -6,6 +6,7 @@ mod conf;
 mod error;
 mod invocation;
 mod member;
+mod parallel;
 mod reply;
 mod selection;
 pub mod stdin;

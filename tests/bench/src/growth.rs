@@ -101,7 +101,9 @@ fn routes(place: &Place, catena: &Subject, rounds: usize) -> Result<Vec<Series>,
     let mut series =
         ["ADD", "CHECK", "DEL"].map(|command| Series::new("routes in the pod, one moved", command));
     let case = Case::moved(place)?;
-    place.in_pod("ip link add many type dummy; ip link set many up")?;
+    place.in_pod(
+        "ip link add many type veth peer name many-peer; ip link set many up; ip link set many-peer up",
+    )?;
     let mut there = 0;
     for count in [10, 100, 1_000, 10_000, 100_000] {
         let mut batch = String::new();

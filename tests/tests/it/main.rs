@@ -17,6 +17,7 @@ mod life;
 mod modules;
 mod old_results;
 mod panics;
+mod parallel;
 mod plugin_results;
 mod plugin_versions;
 mod route_override;
