@@ -31,8 +31,9 @@ fn bytes(value: &Value) -> Vec<u8> {
 /// The recorded calls, one of each kind that differs in more than names: every third.
 fn captures(member: &str) -> Vec<Vec<u8>> {
     let folder = tests().join("captures");
+    let listed = fs::read_dir(&folder).expect("tests/captures").map(|entry| entry.expect("a file").path());
     let mut files: Vec<PathBuf> =
-        fs::read_dir(&folder).expect("tests/captures").map(|entry| entry.expect("a file").path()).collect();
+        listed.filter(|path| path.extension().is_some_and(|kind| kind == "jsonl")).collect();
     files.sort();
     let mut found = Vec::new();
     for file in files {
