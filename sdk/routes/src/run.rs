@@ -384,7 +384,11 @@ impl<'a, W: Wire> Run<'a, W> {
                 {
                     return Some(pole);
                 }
-                Ok(_) => {
+                Ok(echoes) => {
+                    let step = Step::add(&pole, Mode::Exclusive);
+                    for echo in &echoes {
+                        self.settle_other(&step, echo);
+                    }
                     let error = self.context.error(ErrorKind::WrongRoute, "add", &pole);
                     error.reason("the kernel did not say that it added this help route")
                 }
@@ -415,7 +419,11 @@ impl<'a, W: Wire> Run<'a, W> {
                 {
                     return true;
                 }
-                Ok(_) => {
+                Ok(echoes) => {
+                    let step = Step { removed: vec![pole.clone()], ..Step::add(&pole, Mode::Exclusive) };
+                    for echo in &echoes {
+                        self.settle_other(&step, echo);
+                    }
                     let wrong = self.context.error(ErrorKind::WrongRoute, "delete", &pole);
                     error = Some(wrong.reason("the kernel did not say that it deleted this help route"));
                 }

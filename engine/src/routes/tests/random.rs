@@ -17,7 +17,7 @@ fn net_of(pod: &Pod) -> PodNet {
 fn random_operations_are_done_or_undone() {
     let mut pod = Pod::new();
     let mut property = Rounds::new(net_of(&pod), seed());
-    for round in 0..rounds(2_000) {
+    for round in 0..rounds(1_500) {
         match round % 2 {
             0 => property.apply(pod.wire()),
             _ => property.replace(pod.wire()),

@@ -212,7 +212,7 @@ impl Rounds {
         assert!(self.count.done * 4 > self.count.rounds, "{:?}", self.count);
         assert!(self.count.other_order * 100 <= self.count.rounds.max(1000), "{:?}", self.count);
         // A replace writes no setting; all other faults have happened.
-        assert!(self.count.rounds < 1000 || self.count.faults.len() >= FAULTS.len() - 3, "{:?}", self.count);
+        assert!(self.count.rounds < 3000 || self.count.faults.len() >= FAULTS.len() - 3, "{:?}", self.count);
     }
 
     /// Somebody else's routes, by no operation of ours.
