@@ -2,6 +2,7 @@
 //! needed, and a module can do what no compiler would emit.
 
 mod artifact;
+mod contract;
 mod install;
 mod limits;
 mod outcome;
