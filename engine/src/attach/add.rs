@@ -20,6 +20,7 @@ use crate::attach::document;
 use crate::attach::entry::{Event, Intended, PipelineEntry, SCHEMA};
 use crate::attach::key::Key;
 use crate::attach::ledger::{Found, Slot};
+use crate::attach::recorder::Recorder;
 use crate::attach::sandbox;
 use crate::attach::session::{Session, boot_id, now};
 use crate::cni::{CniError, Conf, Role, Target};
@@ -31,7 +32,7 @@ use crate::pipeline::error::PipelineError;
 use crate::pipeline::ownership::{self, Claim};
 use crate::pipeline::run::{self, About, Caller, Work};
 use crate::pipeline::selection::{Pipeline, SelectionError};
-use crate::report::record::AttachmentRecord;
+use crate::report::record::{AttachmentRecord, StageRecord};
 use crate::report::status::NETWORK_STATUS;
 use crate::routes::journal::Journal;
 use crate::routes::kernel::Scope;
@@ -92,7 +93,9 @@ pub fn add(
             ..AttachmentRecord::default()
         })
         .collect();
+    let recorder = Recorder::start(session.node, conf, &pipeline);
     let mut adding = Adding {
+        recorder,
         children: session.children(&mut slot)?,
         session,
         conf,
@@ -113,6 +116,7 @@ pub fn add(
     adding.ran.resize_with(adding.attachments.len(), Ran::default);
     let outcome = catch_unwind(AssertUnwindSafe(|| adding.carry_out()))
         .unwrap_or_else(|payload| Err(CniError::from_panic(&*payload)));
+    adding.record(outcome.as_ref().err());
     outcome.map_err(|error| adding.roll_back(error))
 }
 
@@ -192,6 +196,8 @@ struct Adding<'a, 's> {
     ran: Vec<Ran>,
     /// The attachments whose pipeline has ended well, from the first on.
     done: Vec<Done>,
+    /// What it shows the pipeline, where the node wants to keep it.
+    recorder: Option<Recorder>,
 }
 
 /// What an attachment's delegates may have left.
@@ -248,6 +254,9 @@ impl Adding<'_, '_> {
                 Some(chain) => chain.list.to_value().to_string(),
                 None => Value::Object(without_annotations(&self.conf.raw)).to_string(),
             };
+            if let Some(recorder) = &mut self.recorder {
+                recorder.attachment(&config);
+            }
             let admitted = run::admit(
                 &self.pipeline,
                 &self.caller,
@@ -270,7 +279,18 @@ impl Adding<'_, '_> {
                 })?;
             }
         }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.admitted();
+        }
         Ok(())
+    }
+
+    /// Keeps the recording. That it cannot be kept is noted and stops nothing.
+    fn record(&mut self, error: Option<&CniError>) {
+        let Some(recorder) = self.recorder.take() else { return };
+        if let Err(problem) = recorder.finish(self.intended(), error, self.session.root, self.session.node) {
+            self.session.record.notes.push(format!("recording: {problem}"));
+        }
     }
 
     fn intended(&self) -> Intended {
@@ -298,6 +318,7 @@ impl Adding<'_, '_> {
                     when: stage.when.clone(),
                     unless: stage.unless.clone(),
                     on_error: stage.on_error.as_str().to_owned(),
+                    mode: stage.mode.as_str().to_owned(),
                     baseline: stage.baseline,
                 })
                 .collect(),
@@ -411,6 +432,9 @@ impl Adding<'_, '_> {
         };
         links.retain(|index| !is_anothers(index));
         let scope = Scope { links: links.clone(), tables: vec![MAIN] };
+        if let Some(recorder) = &mut self.recorder {
+            recorder.before(position, &document, &links, &mut self.bench);
+        }
         let mut work = Work::new(document);
         let stages = &mut self.session.record.attachments[position].stages;
         run::add(
@@ -422,6 +446,9 @@ impl Adding<'_, '_> {
             &mut self.bench,
             stages,
         )?;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.after(position, &work, &mut self.bench);
+        }
         if let Some(chain) = &attachment.chain
             && let Some(cached) = document::cached(&work.document, &chain.list.cni_version)
         {
@@ -437,11 +464,21 @@ impl Adding<'_, '_> {
             tags: work.tags.clone(),
             baseline_tags: work.baseline_tags.clone(),
             publications: work.publications.clone().into_iter().collect(),
-            report: self.session.record.attachments[position].to_value(),
+            report: self.report(position),
         };
         self.slot.append(&event)?;
         self.done.push(Done { work, links });
         Ok(())
+    }
+
+    /// What the stages did, for people; what they arranged together stands with the first attachment.
+    fn report(&self, position: usize) -> Value {
+        let record = &self.session.record;
+        let mut report = record.attachments[position].to_value();
+        if position == 0 && !record.arrange.is_empty() {
+            report["arrange"] = record.arrange.iter().map(StageRecord::to_value).collect();
+        }
+        report
     }
 
     fn refuse_taken_name(&self, position: usize, before: &[Link]) -> Result<(), CniError> {

@@ -1,5 +1,6 @@
 //! One attachment, planned from the config or read back from the ledger.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -53,6 +54,7 @@ impl Attachment {
                     network: conf.name.as_str().to_owned(),
                     ifname: target.ifname.as_str().to_owned(),
                     context,
+                    monitored: BTreeMap::new(),
                 };
                 Ok(vec![Attachment { subject, request: Request::Absent, chain: None }])
             }
@@ -83,6 +85,7 @@ impl Attachment {
                             network: spec.list.name.clone(),
                             ifname: ifname.as_str().to_owned(),
                             context,
+                            monitored: BTreeMap::new(),
                         };
                         let chain = Some(Chain { list: spec.list.clone() });
                         Attachment { subject, request: request(spec), chain }
@@ -156,8 +159,13 @@ impl Attachment {
             attachments: intended.attachments.len(),
             delegate_version: None,
         };
-        let subject =
-            Subject { position, network: recorded.network.clone(), ifname: recorded.ifname.clone(), context };
+        let subject = Subject {
+            position,
+            network: recorded.network.clone(),
+            ifname: recorded.ifname.clone(),
+            context,
+            monitored: BTreeMap::new(),
+        };
         Ok(Attachment { subject, request, chain })
     }
 

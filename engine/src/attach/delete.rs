@@ -232,7 +232,7 @@ pub fn recorded_pipeline(session: &mut Session<'_>, intended: &Intended, modules
                     when: entry.when.clone(),
                     unless: entry.unless.clone(),
                     on_error: OnError::parse(&entry.on_error).unwrap_or_default(),
-                    mode: EntryMode::Enforce,
+                    mode: EntryMode::parse(&entry.mode).unwrap_or_default(),
                     baseline: entry.baseline,
                 });
             }

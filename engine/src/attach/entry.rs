@@ -60,6 +60,9 @@ pub struct PipelineEntry {
     pub unless: Vec<String>,
     /// `fail` or `skip`.
     pub on_error: String,
+    /// `enforce` or `monitor`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub mode: String,
     /// Whether it is of the node's baseline.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub baseline: bool,

@@ -1,6 +1,6 @@
 //! What stages work on in one network namespace: its routes, and the journal of what they changed there.
 
-use catena_routes::Table;
+use catena_routes::{Snapshot, Table};
 
 use crate::pipeline::error::describe_call;
 use crate::routes::backend::Backend;
@@ -51,6 +51,11 @@ impl Bench {
             Backend::Nowhere => Ok(Vec::new()),
             backend => backend.table("links")?.links(),
         }
+    }
+
+    /// All links, routes and settings as they are now, to be recorded.
+    pub fn snapshot(&mut self) -> Result<Snapshot, RouteError> {
+        self.backend.snapshot("record")
     }
 
     /// Lends all to a stage.

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod context;
 pub mod error;
 pub mod intent;
+pub mod monitor;
 pub mod ownership;
 pub mod run;
 pub mod selection;

@@ -10,6 +10,7 @@ use crate::pipeline::bench::{Bench, Traces};
 use crate::pipeline::context::{ArrangeContext, Context};
 use crate::pipeline::error::{Blame, PipelineError};
 use crate::pipeline::intent::Intent;
+use crate::pipeline::monitor;
 use crate::pipeline::selection::{Pipeline, Stage};
 use crate::report::record::StageRecord;
 use crate::routes::kernel::Scope;
@@ -37,6 +38,8 @@ pub struct Subject {
     pub ifname: String,
     /// The rest.
     pub context: Context,
+    /// What monitored stages arranged, by their names: each goes on from its own decision.
+    pub monitored: BTreeMap<String, Intent>,
 }
 
 /// What `arrange` is about.
@@ -100,7 +103,11 @@ impl Caller {
             ifname: subject.ifname.clone(),
             position: u32::try_from(subject.position).unwrap_or(u32::MAX),
             config: stage.config.clone(),
-            context: subject.context.text(tags, stage.module.grants()),
+            context: match subject.monitored.get(&stage.name).filter(|_| stage.is_monitored()) {
+                Some(intent) => Context { intent: intent.clone(), ..subject.context.clone() }
+                    .text(tags, stage.module.grants()),
+                None => subject.context.text(tags, stage.module.grants()),
+            },
         }
     }
 }
@@ -127,7 +134,21 @@ fn record(blame: &Blame, usage: &Usage, traces: &Traces, error: Option<&Pipeline
         tags: Vec::new(),
         log: traces.log.clone(),
         tolerated: Vec::new(),
+        would: Vec::new(),
     }
+}
+
+/// The record of a call without effect, and what it would have done.
+fn monitored(
+    blame: &Blame,
+    usage: &Usage,
+    traces: &Traces,
+    would: Result<Vec<String>, &PipelineError>,
+) -> StageRecord {
+    let error = would.as_ref().err().copied();
+    let base = record(blame, usage, &Traces::default(), error);
+    let would = would.unwrap_or_else(monitor::error);
+    StageRecord { outcome: "monitored", log: traces.log.clone(), would, ..base }
 }
 
 /// Asks every exporter of `arrange` in turn; each sees the intents of those before it.
@@ -163,6 +184,14 @@ pub fn arrange(
             Intent::read_all(&text, subjects.len())
                 .map_err(|error| PipelineError::Outcome { blame: blame.clone(), what: error.to_string() })
         });
+        if stage.is_monitored() {
+            let would = intents.as_ref().map(|intents| monitor::arrangement(subjects, intents));
+            records.push(monitored(&blame, &usage, &traces, would));
+            for (subject, intent) in subjects.iter_mut().zip(intents.unwrap_or_default()) {
+                subject.monitored.insert(stage.name.clone(), intent);
+            }
+            continue;
+        }
         records.push(record(&blame, &usage, &traces, intents.as_ref().err()));
         for (subject, intent) in subjects.iter_mut().zip(intents?) {
             subject.context.intent = intent;
@@ -188,6 +217,14 @@ pub fn admit(
         let traces = bench.take_back(host);
         inject::point("pipeline/admit");
         let result = result.map_err(|source| failed(&blame, source, &traces));
+        if stage.is_monitored() {
+            let would = result.as_ref().map(|verdict| match verdict {
+                Verdict::Allow => Vec::new(),
+                Verdict::Rewrite(text) => monitor::rewrite(&config, text),
+            });
+            records.push(monitored(&blame, &usage, &traces, would));
+            continue;
+        }
         records.push(record(&blame, &usage, &traces, result.as_ref().err()));
         if let Verdict::Rewrite(text) = result? {
             config = text;
@@ -217,6 +254,17 @@ pub fn add(
             continue;
         }
         let call = caller.call(stage, subject, work.tags(stage));
+        if stage.is_monitored() {
+            let host = bench.dry_host(&caller.container_id, scope.clone());
+            let (result, host, usage) = stage.module.run(&call, &work.document, host);
+            let traces = bench.take_back(host);
+            inject::point("pipeline/monitor");
+            let outcome = judge(&blame, result, &traces);
+            let would =
+                outcome.as_ref().map(|outcome| monitor::outcome(&work.document, outcome, &traces.changes));
+            records.push(monitored(&blame, &usage, &traces, would));
+            continue;
+        }
         let mark = bench.journal.mark();
         let host = bench.host(&caller.container_id, scope.clone(), false);
         let (result, host, usage) = stage.module.run(&call, &work.document, host);
@@ -295,7 +343,8 @@ pub fn look(
     };
     let mut failures = Vec::new();
     for stage in stages {
-        if !stage.is_due(work.tags(stage)) {
+        // A monitored stage has made nothing that could be looked at.
+        if stage.is_monitored() || !stage.is_due(work.tags(stage)) {
             continue;
         }
         let blame = blame(stage, "stage", Some(subject));

@@ -47,14 +47,6 @@ pub enum SelectionError {
     /// Entries say what only the node may say.
     #[error("{}", .0.join("; "))]
     Entries(Vec<String>),
-    /// A mode that this version does not have.
-    #[error("{place} ({stage}): mode \"monitor\" is not supported yet; leave `mode` out")]
-    Monitor {
-        /// Where the entry stands.
-        place: String,
-        /// The stage's name.
-        stage: String,
-    },
     /// A module cannot be used.
     #[error("{place} ({stage}): {source}")]
     Module {
@@ -71,7 +63,7 @@ impl SelectionError {
     /// The CNI error code.
     pub fn code(&self) -> u32 {
         match self {
-            Self::Unknown { .. } | Self::Monitor { .. } => code::INVALID_CONFIG,
+            Self::Unknown { .. } => code::INVALID_CONFIG,
             Self::NotAllowed { .. } | Self::Entries(_) => code::DENIED,
             Self::Module { source, .. } => source.code(),
         }
@@ -117,6 +109,12 @@ struct Chosen {
 }
 
 impl Pipeline {
+    /// A pipeline as if the node had it, with the baseline around it: to be tried.
+    pub fn of(entries: &[Entry], node: &NodeConfig, modules: &Modules) -> Result<Pipeline, SelectionError> {
+        let chosen = around(chosen("pipeline", entries, false), node);
+        Ok(Pipeline { stages: load(chosen.0, modules)?, notes: Vec::new() })
+    }
+
     /// Chooses the entries and loads their modules.
     pub fn select(
         reference: &PipelineRef,
@@ -124,28 +122,7 @@ impl Pipeline {
         modules: &Modules,
     ) -> Result<Pipeline, SelectionError> {
         let (chosen, notes) = choose(reference, node)?;
-        let load = |Chosen { place, entry, baseline }: Chosen| {
-            if entry.mode == EntryMode::Monitor {
-                return Err(SelectionError::Monitor { place, stage: entry.stage });
-            }
-            let module = modules.get(&entry.stage).map_err(|source| SelectionError::Module {
-                place,
-                stage: entry.stage.clone(),
-                source,
-            })?;
-            Ok(Stage {
-                name: entry.stage,
-                module,
-                config: entry.config.map_or_else(|| "{}".to_owned(), |config| config.to_string()),
-                when: entry.when,
-                unless: entry.unless,
-                on_error: entry.on_error,
-                mode: entry.mode,
-                baseline,
-            })
-        };
-        let stages = chosen.into_iter().map(load).collect::<Result<_, _>>()?;
-        Ok(Pipeline { stages, notes })
+        Ok(Pipeline { stages: load(chosen, modules)?, notes })
     }
 
     /// Makes the modules ready on a thread of its own, while the caller waits for something else. Without a thread
@@ -174,6 +151,27 @@ impl Stage {
     }
 }
 
+fn load(chosen: Vec<Chosen>, modules: &Modules) -> Result<Vec<Stage>, SelectionError> {
+    let load = |Chosen { place, entry, baseline }: Chosen| {
+        let module = modules.get(&entry.stage).map_err(|source| SelectionError::Module {
+            place,
+            stage: entry.stage.clone(),
+            source,
+        })?;
+        Ok(Stage {
+            name: entry.stage,
+            module,
+            config: entry.config.map_or_else(|| "{}".to_owned(), |config| config.to_string()),
+            when: entry.when,
+            unless: entry.unless,
+            on_error: entry.on_error,
+            mode: entry.mode,
+            baseline,
+        })
+    };
+    chosen.into_iter().map(load).collect()
+}
+
 /// The entries in order, the baseline around what was selected. A stage of the baseline runs once, as the baseline
 /// says: where the selected pipeline names it as well, that entry is left out.
 fn choose(reference: &PipelineRef, node: &NodeConfig) -> Result<(Vec<Chosen>, Vec<String>), SelectionError> {
@@ -199,13 +197,19 @@ fn choose(reference: &PipelineRef, node: &NodeConfig) -> Result<(Vec<Chosen>, Ve
             named(pipelines, name)?
         }
     };
-    let baseline = &pipelines.baseline;
-    let (doubled, selected): (Vec<_>, Vec<_>) =
-        selected.into_iter().partition(|chosen| baseline.has(&chosen.entry.stage));
+    let (all, doubled) = around(selected, node);
     let notes = match reference {
         PipelineRef::Inline(_) => doubled.iter().filter_map(without_effect).collect(),
         _ => Vec::new(),
     };
+    Ok((all, notes))
+}
+
+/// The baseline around what was selected, and what of that is left out because the baseline has the stage.
+fn around(selected: Vec<Chosen>, node: &NodeConfig) -> (Vec<Chosen>, Vec<Chosen>) {
+    let baseline = &node.pipelines.baseline;
+    let (doubled, selected): (Vec<_>, Vec<_>) =
+        selected.into_iter().partition(|chosen| baseline.has(&chosen.entry.stage));
     let mut all = chosen("baseline.before", &baseline.before, true);
     all.extend(selected);
     all.extend(chosen("baseline.after", &baseline.after, true));
@@ -214,7 +218,7 @@ fn choose(reference: &PipelineRef, node: &NodeConfig) -> Result<(Vec<Chosen>, Ve
             entry.config = rule(node, &entry.stage).and_then(|rule| rule.config.clone());
         }
     }
-    Ok((all, notes))
+    (all, doubled)
 }
 
 fn rule<'a>(node: &'a NodeConfig, stage: &str) -> Option<&'a ModuleRule> {

@@ -20,7 +20,7 @@ pub struct StageRecord {
     pub duration: Duration,
     /// Fuel that was used.
     pub fuel: u64,
-    /// `ok`, `skipped` (by a tag), `failed`, `passed over` (failed under onError skip).
+    /// `ok`, `skipped` (by a tag), `failed`, `passed over` (failed under onError skip), `monitored` (without effect).
     pub outcome: &'static str,
     /// The error's text.
     pub error: Option<String>,
@@ -32,6 +32,8 @@ pub struct StageRecord {
     pub log: Vec<String>,
     /// The failed calls that it accepted, each with its reason.
     pub tolerated: Vec<String>,
+    /// What it would have done, of a monitored stage, one line for each thing.
+    pub would: Vec<String>,
 }
 
 impl StageRecord {
@@ -49,7 +51,9 @@ impl StageRecord {
         if let Some(error) = &self.error {
             value["error"] = Value::from(error.as_str());
         }
-        for (member, lines) in [("tags", &self.tags), ("log", &self.log), ("tolerated", &self.tolerated)] {
+        for (member, lines) in
+            [("tags", &self.tags), ("log", &self.log), ("tolerated", &self.tolerated), ("would", &self.would)]
+        {
             if !lines.is_empty() {
                 value[member] = Value::from(lines.clone());
             }

@@ -3,9 +3,11 @@
 
 #![allow(unsafe_code, reason = "artifacts are native code")]
 
+use std::collections::BTreeMap;
 use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
 
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -14,16 +16,25 @@ use super::builtin::Builtin;
 use super::error::ModuleError;
 use crate::node::{Digest, Installed, OwnedDir};
 
-/// Runs a built-in artifact in place, inside the executable.
+/// Runs a built-in artifact in place, inside the executable. wasmtime takes each place once, so all that a process
+/// makes of it is one and the same.
 pub(super) fn builtin(engine: &Engine, builtin: &Builtin) -> Result<Component, ModuleError> {
+    static LOADED: Mutex<BTreeMap<&str, Component>> = Mutex::new(BTreeMap::new());
+    // A panic while it was held leaves the map as it was.
+    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(component) = loaded.get(builtin.name) {
+        return Ok(component.clone());
+    }
     // SAFETY: the bytes are what the build script compiled with this very configuration; they live as long as
     // the process and nothing writes to them.
     let component = unsafe { Component::deserialize_raw(engine, NonNull::from(builtin.artifact)) };
-    component.map_err(|error| ModuleError::Artifact {
+    let component = component.map_err(|error| ModuleError::Artifact {
         name: builtin.name.to_owned(),
         digest: builtin.digest.to_owned(),
         cause: format!("its artifact is not for this engine: {error:#}"),
-    })
+    })?;
+    loaded.insert(builtin.name, component.clone());
+    Ok(component)
 }
 
 /// Maps an installed artifact.

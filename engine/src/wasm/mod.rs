@@ -27,3 +27,4 @@ pub use error::{ModuleError, StageError};
 pub use host::{FailedCall, Host, Level, LogLine};
 pub use module::{Facts, Module};
 pub use modules::Modules;
+pub use pointer::differences;

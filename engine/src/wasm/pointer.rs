@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// Calls `found` for each place where the documents differ: the deepest that still holds the difference, and,
 /// inside what one of them has and the other has not, every member as well.
-pub(super) fn differences(before: &Value, after: &Value, found: &mut dyn FnMut(&str)) {
+pub fn differences(before: &Value, after: &Value, found: &mut dyn FnMut(&str)) {
     walk(&mut String::new(), Some(before), Some(after), found);
 }
 
