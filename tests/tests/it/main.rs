@@ -21,6 +21,7 @@ mod parallel;
 mod plugin_results;
 mod plugin_versions;
 mod route_override;
+mod schema;
 mod stdio;
 mod tenant;
 mod undo;
