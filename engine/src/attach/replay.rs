@@ -100,13 +100,13 @@ impl Recording {
             });
         }
         if self.error.is_none() {
-            let afters = || self.attachments.iter().filter_map(|recorded| recorded.after.as_ref());
-            let (Some(primary), Some(last)) = (afters().next(), afters().last()) else {
+            let mut afters = self.attachments.iter().filter_map(|recorded| recorded.after.as_ref());
+            let Some(first) = afters.next() else {
                 return Err(ReplayError("it succeeded without a result".to_owned()));
             };
-            let primary = Document { format: primary.format.clone(), text: primary.result.to_string() };
+            let primary = Document { format: first.format.clone(), text: first.result.to_string() };
             outcome.answer = document::answer(&primary, self.asked()?).ok();
-            outcome.routes = lines(&snapshot(&last.namespace)?);
+            outcome.routes = lines(&snapshot(&afters.next_back().unwrap_or(first).namespace)?);
         }
         Ok(outcome)
     }

@@ -130,7 +130,8 @@ impl<'a> Object<'a> {
     pub(super) fn end(self, problems: &mut Problems) {
         for (key, value) in self.map {
             let is_known = |known: &&str| if self.any_case { same_name(key, known) } else { key == known };
-            if !self.known.iter().any(|known| is_known(known)) && !(self.extensions && key.contains('.')) {
+            let is_extension = self.extensions && key.contains('.');
+            if !is_extension && !self.known.iter().any(is_known) {
                 let known = self.known.join(", ");
                 problems.key(format!("unknown key {} = {}; known are {known}", self.path(key), short(value)));
             }

@@ -55,7 +55,7 @@ pub enum SelectionError {
         /// The stage's name.
         stage: String,
         /// The cause.
-        source: ModuleError,
+        source: Box<ModuleError>,
     },
 }
 
@@ -156,7 +156,7 @@ fn load(chosen: Vec<Chosen>, modules: &Modules) -> Result<Vec<Stage>, SelectionE
         let module = modules.get(&entry.stage).map_err(|source| SelectionError::Module {
             place,
             stage: entry.stage.clone(),
-            source,
+            source: Box::new(source),
         })?;
         Ok(Stage {
             name: entry.stage,

@@ -10,8 +10,11 @@ mod values;
 
 use driver::{Target, drive, grows_linearly};
 
+/// The inputs that mutations start from.
+type Corpus = fn() -> Vec<Vec<u8>>;
+
 /// Name, target and the part of the corpus that it starts from.
-const TARGETS: &[(&str, Target, fn() -> Vec<Vec<u8>>)] = &[
+const TARGETS: &[(&str, Target, Corpus)] = &[
     ("json", values::json, corpus::documents),
     ("environment", targets::environment, corpus::environments),
     ("request", targets::request, corpus::requests),
