@@ -57,9 +57,7 @@ BINARIES := CATENA_BIN=$(abspath $(TARGET))/fast/catena CATENACTL_BIN=$(abspath 
 integration: stages panics ## Run the integration tests: real binary, kernel and CNI plugins (root or user namespaces)
 	$(BINARIES) $(CARGO) test --locked -q -p catena-tests
 
-soak: fast stages ## Kill, starve and fault everything, not only a sample (an hour)
-	$(BINARIES) CATENA_SOAK=1 $(CARGO) test --locked -p catena-tests --test faults
-	@$(MAKE) soak-routes
+soak: soak-routes ## Run for long what the tests only sample
 
 runtimes: fast stages ## Run the tests under containerd and podman (root; installs them)
 	@.ci/setup.sh --runtimes
