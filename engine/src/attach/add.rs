@@ -41,7 +41,7 @@ use crate::routes::netns::Netns;
 use crate::wasm::{Command, Document, Mode};
 
 /// The routing table that requests are about.
-const MAIN: u32 = 254;
+pub(super) const MAIN: u32 = 254;
 
 impl From<PipelineError> for CniError {
     fn from(error: PipelineError) -> CniError {

@@ -7,7 +7,7 @@ use catena_routes::{Family, Route, Snapshot};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::attach::add::verify;
+use crate::attach::add::{MAIN, verify};
 use crate::attach::attachment::Attachment;
 use crate::attach::delete::mode;
 use crate::attach::document;
@@ -22,9 +22,6 @@ use crate::report::record::{AttachmentRecord, StageRecord};
 use crate::routes::backend::Backend;
 use crate::routes::kernel::Scope;
 use crate::wasm::{Command, Document};
-
-/// The routing table that requests are about.
-const MAIN: u32 = 254;
 
 /// A recording that contradicts itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -105,7 +102,8 @@ impl Recording {
                 return Err(ReplayError("it succeeded without a result".to_owned()));
             };
             let primary = Document { format: first.format.clone(), text: first.result.to_string() };
-            outcome.answer = document::answer(&primary, self.asked()?).ok();
+            let answer = document::answer(&primary, self.asked()?);
+            outcome.answer = Some(answer.map_err(|error| ReplayError(error.msg))?);
             outcome.routes = lines(&snapshot(&afters.next_back().unwrap_or(first).namespace)?);
         }
         Ok(outcome)
