@@ -45,7 +45,9 @@ fn netns(host: &Host, container: &str) -> String {
 fn a_container_with_two_networks_of_catena() {
     let host = host();
     let name = "pair";
-    let start = ["run", "-d", "--name", name, "--network", "first", "--network", "second", IMAGE];
+    // Podman names interfaces in whatever order it walks its networks, so they are named here.
+    let networks = ["--network", "first:interface_name=eth0", "--network", "second:interface_name=eth1"];
+    let start = [&["run", "-d", "--name", name][..], &networks, &[IMAGE]].concat();
     host.must(&start);
     host.must(&["rm", "-f", "-t", "0", name]);
     let before = traces(&host);
