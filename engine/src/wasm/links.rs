@@ -24,9 +24,14 @@ impl State {
     /// A link error carries no call number, so no stage can tolerate it: not knowing is never the same as
     /// knowing that there is none.
     fn link_failed(&mut self, call: u32, error: RouteError) -> wit::LinkError {
-        let text = error.to_string();
+        let failure = wit::Failure {
+            namespace: error.netns.clone(),
+            errno: error.errno.map(|errno| errno.to_string()),
+            kernel_message: error.kernel_message.clone(),
+            message: error.to_string(),
+        };
         self.failed(call, unchanged(error));
-        wit::LinkError::Failed(text)
+        wit::LinkError::Failed(failure)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use catena_routes::{Family, Hop, Kind, Prefix, Route, RouteSpec};
+use catena_routes::{Family, Hop, Kind, LinkRef, Prefix, Route, RouteSpec};
 
 use super::bindings::catena::stage::routes as wit;
 use super::host::State;
@@ -19,6 +19,30 @@ type Answer<T> = Result<T, ApplyFailure>;
 /// A failure before anything was changed.
 pub(super) fn unchanged(error: RouteError) -> ApplyFailure {
     ApplyFailure { errors: vec![error], undo: Undo::default(), changed: false }
+}
+
+/// The error with the route that it is about, which is a guest's and perhaps none that there can be.
+fn about(mut error: RouteError, route: &wit::Route) -> RouteError {
+    let destination = address(route.destination.address);
+    error.family = Some(Family::of(destination));
+    let mut text = match route.destination.length {
+        0 => "default".to_owned(),
+        length => format!("{destination}/{length}"),
+    };
+    for hop in &route.next_hops {
+        if route.next_hops.len() > 1 {
+            text += " nexthop";
+        }
+        if let Some(gateway) = hop.gateway {
+            text += &format!(" via {}", address(gateway));
+        }
+        text += &format!(" dev {}", hop.link.escape_debug());
+    }
+    if let Some(metric) = route.metric {
+        text += &format!(" metric {metric}");
+    }
+    error.route = Some(text);
+    error
 }
 
 /// What is needed to check and translate one call.
@@ -106,9 +130,11 @@ impl<'a> Desk<'a> {
         if self.scope.has_link(link.index) {
             return Ok(link.index);
         }
-        Err(self.ungranted(&format!("the link {name:?} is not the attachment's"), |grant| {
+        let mut error = self.ungranted(&format!("the link {name:?} is not the attachment's"), |grant| {
             grant.links.push(LinkGrant::Named(link.name.clone()));
-        }))
+        });
+        error.links = vec![LinkRef { index: link.index, name: link.name.clone() }];
+        Err(error)
     }
 
     fn name(&self, index: u32) -> String {
@@ -148,14 +174,14 @@ impl<'a> Desk<'a> {
     fn change(&self, change: &wit::Change) -> Result<Change, RouteError> {
         match change {
             wit::Change::Add(route) => {
-                self.may(RouteOp::Add)?;
-                self.spec(route).map(Change::Add)
+                let spec = self.may(RouteOp::Add).and_then(|()| self.spec(route));
+                spec.map(Change::Add).map_err(|error| about(error, route))
             }
             wit::Change::Delete(route) => {
-                let spec = self.spec(route);
                 let is_default = route.destination.length == 0;
-                self.may(if is_default { RouteOp::DeleteDefault } else { RouteOp::Delete })?;
-                spec.map(Change::Delete)
+                let op = if is_default { RouteOp::DeleteDefault } else { RouteOp::Delete };
+                let spec = self.may(op).and_then(|()| self.spec(route));
+                spec.map(Change::Delete).map_err(|error| about(error, route))
             }
             // It keeps a default route away that may be deleted.
             wit::Change::IgnoreRouterAdvertisements(link) => {
@@ -212,7 +238,7 @@ impl<'a> Desk<'a> {
         let table = self.table(table).map_err(unchanged)?;
         let link = self.link(link).map_err(unchanged)?;
         let (specs, errors): (Vec<_>, Vec<_>) =
-            wanted.iter().map(|route| self.spec(route)).partition(Result::is_ok);
+            wanted.iter().map(|route| self.spec(route).map_err(|e| about(e, route))).partition(Result::is_ok);
         let errors: Vec<RouteError> = errors.into_iter().filter_map(Result::err).collect();
         if !errors.is_empty() {
             return Err(ApplyFailure { errors, undo: Undo::default(), changed: false });
@@ -373,9 +399,16 @@ fn wit_error(error: &RouteError) -> wit::RouteError {
             Family::V6 => wit::Family::Ipv6,
         }),
         route: error.route.clone(),
-        // The index is the host's business.
-        link: error.link.as_ref().map(|link| link.split(" (").next().unwrap_or(link).to_owned()),
+        links: error
+            .links
+            .iter()
+            .map(|link| wit::LinkReference { name: link.name.clone(), index: link.index })
+            .collect(),
+        namespace: error.netns.clone(),
         errno: error.errno.map(|errno| errno.to_string()),
+        kernel_message: error.kernel_message.clone(),
+        offset: error.offset,
+        reason: error.reason.clone(),
         message: error.to_string(),
     }
 }
@@ -604,6 +637,15 @@ mod tests {
                 state.apply(changes.into_iter().map(wit::Change::Add).collect()).unwrap().unwrap_err();
             let kinds: Vec<wit::ErrorKind> = failure.errors.iter().map(|error| error.kind).collect();
             assert_eq!(kinds, [wit::ErrorKind::NoDevice, wit::ErrorKind::Invalid, wit::ErrorKind::Invalid]);
+            let first = &failure.errors[0];
+            assert_eq!(
+                (first.family, first.route.as_deref(), first.reason.as_deref()),
+                (
+                    Some(wit::Family::Ipv4),
+                    Some("default via 10.9.0.3 dev nothing"),
+                    Some("there is no link \"nothing\"")
+                )
+            );
             assert_eq!(defaults(&mut state).len(), 1);
             // What the kernel itself refuses.
             let mut far = default_via(3, "mine");
@@ -611,8 +653,26 @@ mod tests {
             far.next_hops[0].gateway = Some(wit::IpAddress::Ipv4((192, 0, 2, 1)));
             let failure = state.add(far).unwrap().unwrap_err();
             assert_eq!((failure.call, failure.errors[0].kind), (3, wit::ErrorKind::GatewayUnreachable));
-            assert_eq!(failure.errors[0].errno.as_deref(), Some("ENETUNREACH"));
+            let [error] = &*failure.errors else { panic!("{failure:?}") };
+            assert_eq!((error.operation.as_str(), error.family), ("add", Some(wit::Family::Ipv4)));
+            assert_eq!(error.route.as_deref(), Some("default via 192.0.2.1 dev mine metric 7 proto static"));
+            let links: Vec<(&str, u32)> =
+                error.links.iter().map(|link| (link.name.as_str(), link.index)).collect();
+            assert_eq!(links, [("mine", state.host.scope.links[0])]);
+            assert_eq!(error.namespace, state.host.backend.namespace());
+            assert_eq!(error.errno.as_deref(), Some("ENETUNREACH"));
+            assert_eq!(error.kernel_message.as_deref(), Some("Nexthop has invalid gateway"));
+            assert_eq!(error.reason.as_deref(), Some("the gateway is not reachable on this link"));
         });
+    }
+
+    #[test]
+    fn the_place_that_the_kernel_objects_to_crosses() {
+        let mut error = RouteError::new(ErrorKind::Other, "list", "/run/netns/p");
+        error.offset = Some(44);
+        let error = wit_error(&error);
+        assert_eq!((error.offset, error.namespace.as_str()), (Some(44), "/run/netns/p"));
+        assert!(error.message.contains("at byte 44"), "{}", error.message);
     }
 
     #[test]

@@ -338,7 +338,7 @@ fn quieten(
 ) -> Result<Option<String>, RouteError> {
     let failed = |failure: &Failure| {
         let mut error = plain(&context.netns, failure, "sysctl", Some(Family::V6));
-        error.link = Some(link.to_string());
+        error.links = vec![link.clone()];
         error
     };
     let before = match wire.sysctl(&link.name, ACCEPT_RA_DEFRTR) {

@@ -37,12 +37,10 @@ impl Context {
 
     /// An error about one route.
     pub(crate) fn error(&self, kind: ErrorKind, operation: &'static str, route: &Route) -> RouteError {
-        let links = self.link_refs(std::iter::once(route));
-        let links: Vec<String> = links.iter().map(LinkRef::to_string).collect();
         let mut error = RouteError::new(kind, operation, &self.netns);
         error.family = Some(route.family);
         error.route = Some(self.text(route));
-        error.link = (!links.is_empty()).then(|| links.join(", "));
+        error.links = self.link_refs(std::iter::once(route));
         error
     }
 
@@ -55,7 +53,7 @@ impl Context {
     /// An error about a link.
     pub(crate) fn link_error(&self, kind: ErrorKind, operation: &'static str, index: u32) -> RouteError {
         let mut error = RouteError::new(kind, operation, &self.netns);
-        error.link = Some(self.link_ref(index).to_string());
+        error.links = vec![self.link_ref(index)];
         error
     }
 }

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use crate::{Errno, Family};
+use crate::{Errno, Family, LinkRef};
 
 /// The kinds of `error-kind` in the contract's `routes` interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,8 +61,8 @@ pub struct ErrorDetails {
     pub family: Option<Family>,
     /// The route as ip-route(8) would print it.
     pub route: Option<String>,
-    /// Name and index.
-    pub link: Option<String>,
+    /// The links that it is about: those of the route's hops, in the order of their indices.
+    pub links: Vec<LinkRef>,
     /// The namespace's path.
     pub netns: String,
     /// The kernel's error number.
@@ -83,7 +83,7 @@ impl RouteError {
             operation,
             family: None,
             route: None,
-            link: None,
+            links: Vec::new(),
             netns: netns.to_owned(),
             errno: None,
             kernel_message: None,
@@ -126,8 +126,9 @@ impl fmt::Display for RouteError {
         if let Some(route) = &self.route {
             write!(f, " \"{route}\"")?;
         }
-        if let Some(link) = &self.link {
-            write!(f, " on {link}")?;
+        for (position, link) in self.links.iter().enumerate() {
+            f.write_str(if position == 0 { " on " } else { ", " })?;
+            write!(f, "{link}")?;
         }
         write!(f, " in {}: ", self.netns)?;
         let mut parts = Vec::new();

@@ -4,9 +4,10 @@ use std::net::IpAddr;
 
 use crate::bindings::{links, log, routes, types};
 use crate::host::Level;
-use crate::link::{Link, LinkError};
+use crate::link::{Link, LinkError, LinkFailure};
 use crate::route::{
-    Change, ErrorKind, Family, Hop, KernelRoutes, Kind, Prefix, Report, Route, RouteError, RoutesError, Undo,
+    Change, ErrorKind, Family, Hop, KernelRoutes, Kind, LinkReference, Prefix, Report, Route, RouteError,
+    RoutesError, Undo,
 };
 use crate::{Command, Document, Error, Mode};
 
@@ -27,7 +28,12 @@ pub(crate) fn link(link: links::Link) -> Link {
 pub(crate) fn link_error(error: links::LinkError) -> LinkError {
     match error {
         links::LinkError::Denied(text) => LinkError::Denied(text),
-        links::LinkError::Failed(text) => LinkError::Failed(text),
+        links::LinkError::Failed(failure) => LinkError::Failed(LinkFailure {
+            namespace: failure.namespace,
+            errno: failure.errno,
+            kernel_message: failure.kernel_message,
+            message: failure.message,
+        }),
     }
 }
 
@@ -197,8 +203,16 @@ fn route_error(error: routes::RouteError) -> RouteError {
         operation: error.operation,
         family: error.family.map(family_from),
         route: error.route,
-        link: error.link,
+        links: error
+            .links
+            .into_iter()
+            .map(|link| LinkReference { name: link.name, index: link.index })
+            .collect(),
+        namespace: error.namespace,
         errno: error.errno,
+        kernel_message: error.kernel_message,
+        offset: error.offset,
+        reason: error.reason,
         message: error.message,
     }
 }

@@ -19,6 +19,19 @@ pub struct Link {
     pub kind: Option<String>,
 }
 
+/// A question about links that got no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkFailure {
+    /// The network namespace's path, as the runtime gave it.
+    pub namespace: String,
+    /// The kernel's error by name, such as `EPERM`.
+    pub errno: Option<String>,
+    /// The kernel's own words (NLMSGERR_ATTR_MSG).
+    pub kernel_message: Option<String>,
+    /// The whole error as a person reads it.
+    pub message: String,
+}
+
 /// Why the host could not answer a question about links. That there is no such link is not an error.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LinkError {
@@ -26,6 +39,6 @@ pub enum LinkError {
     #[error("{0}")]
     Denied(String),
     /// The question itself failed.
-    #[error("{0}")]
-    Failed(String),
+    #[error("{}", .0.message)]
+    Failed(LinkFailure),
 }

@@ -133,6 +133,14 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
+/// A link as an error names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkReference {
+    pub name: String,
+    /// Its number in the namespace (ifi_index); no call takes one.
+    pub index: u32,
+}
+
 /// One error of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{message}")]
@@ -143,10 +151,19 @@ pub struct RouteError {
     pub family: Option<Family>,
     /// The route as ip-route(8) would print it.
     pub route: Option<String>,
-    pub link: Option<String>,
+    /// The links that it is about: those of the route's hops, in the order of their indices.
+    pub links: Vec<LinkReference>,
+    /// The network namespace's path, as the runtime gave it.
+    pub namespace: String,
     /// The kernel's error by name, such as `ENETUNREACH`.
     pub errno: Option<String>,
-    /// The whole error as a person reads it, with the kernel's own words.
+    /// The kernel's own words (NLMSGERR_ATTR_MSG).
+    pub kernel_message: Option<String>,
+    /// The byte of the request that the kernel objects to (NLMSGERR_ATTR_OFFS).
+    pub offset: Option<u32>,
+    /// The cause in the host's words, and what to do.
+    pub reason: Option<String>,
+    /// All of the above as a person reads it.
     pub message: String,
 }
 

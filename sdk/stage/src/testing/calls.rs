@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use catena_routes as model;
-use catena_routes::Table;
+use catena_routes::{Table, Wire};
 
 use super::Pod;
 use crate::host::Level;
 use crate::link::{Link, LinkError};
 use crate::route::{
-    Change, ErrorKind, Family, Hop, KernelRoutes, Report, Route, RouteError, RoutesError, Undo,
+    Change, ErrorKind, Family, Hop, KernelRoutes, LinkReference, Report, Route, RouteError, RoutesError, Undo,
 };
 
 #[derive(Debug)]
@@ -52,15 +52,19 @@ impl Calls {
     }
 
     pub(crate) fn add(&self, route: &Route) -> Result<Report, RoutesError> {
-        self.apply(&[Change::Add(route.clone())])
+        self.changes("add", &[Change::Add(route.clone())])
     }
 
     pub(crate) fn delete(&self, route: &Route) -> Result<Report, RoutesError> {
-        self.apply(&[Change::Delete(route.clone())])
+        self.changes("delete", &[Change::Delete(route.clone())])
     }
 
     pub(crate) fn apply(&self, changes: &[Change]) -> Result<Report, RoutesError> {
-        self.change(|pod| {
+        self.changes("apply", changes)
+    }
+
+    fn changes(&self, operation: &str, changes: &[Change]) -> Result<Report, RoutesError> {
+        self.change(operation, |pod| {
             let changes: Result<Vec<_>, _> = changes.iter().map(|change| self.change_of(change)).collect();
             let Pod { table, scope, journal, .. } = pod;
             Ok(table.apply(scope, &changes?, journal))
@@ -75,7 +79,7 @@ impl Calls {
         wanted: &[Route],
         kernel: KernelRoutes,
     ) -> Result<Report, RoutesError> {
-        self.change(|pod| {
+        self.change("replace", |pod| {
             let wanted: Result<Vec<_>, _> = wanted.iter().map(|route| self.spec(route)).collect();
             let (link, keep) = (self.index(link)?, kernel == KernelRoutes::Keep);
             let Pod { table: simulated, scope, journal, .. } = pod;
@@ -85,14 +89,15 @@ impl Calls {
 
     fn change(
         &self,
-        work: impl FnOnce(&mut Pod) -> Result<Result<model::Applied, model::ApplyFailure>, RoutesError>,
+        operation: &str,
+        work: impl FnOnce(&mut Pod) -> Result<Result<model::Applied, model::ApplyFailure>, Refusal>,
     ) -> Result<Report, RoutesError> {
         self.call(|pod| {
             if pod.read_only {
-                let text = "only a stage's add may change routes";
-                return Err(refused(ErrorKind::Denied, text));
+                let refusal = Refusal::new(ErrorKind::Denied, "only a stage's add may change routes");
+                return Err(refusal.into_error(operation, pod));
             }
-            match work(pod)? {
+            match work(pod).map_err(|refusal| refusal.into_error(operation, pod))? {
                 Ok(applied) => Ok(Report {
                     added: applied.added.iter().map(|route| self.route(route)).collect(),
                     deleted: applied.deleted.iter().map(|route| self.route(route)).collect(),
@@ -119,10 +124,10 @@ impl Calls {
         link.map_or_else(|| format!("index {index}"), |link| link.name.clone())
     }
 
-    fn index(&self, name: &str) -> Result<u32, RoutesError> {
+    fn index(&self, name: &str) -> Result<u32, Refusal> {
         let link = self.links.iter().find(|link| link.answers_to(name));
         link.map(|link| link.index)
-            .ok_or_else(|| refused(ErrorKind::NoDevice, &format!("there is no link {name:?}")))
+            .ok_or_else(|| Refusal::new(ErrorKind::NoDevice, &format!("there is no link {name:?}")))
     }
 
     fn route(&self, route: &model::Route) -> Route {
@@ -150,13 +155,14 @@ impl Calls {
         }
     }
 
-    fn spec(&self, route: &Route) -> Result<model::RouteSpec, RoutesError> {
+    fn spec(&self, route: &Route) -> Result<model::RouteSpec, Refusal> {
         let hop = |hop: &Hop| {
             let weight = hop.weight.checked_sub(1).and_then(|weight| u8::try_from(weight).ok());
+            let weight = weight.ok_or_else(|| Refusal::new(ErrorKind::Invalid, "a weight is 1 to 256"));
             Ok(model::Hop {
                 gateway: hop.gateway,
-                link: self.index(&hop.link)?,
-                weight: weight.ok_or_else(|| refused(ErrorKind::Invalid, "a weight is 1 to 256"))?,
+                link: self.index(&hop.link).map_err(|refusal| refusal.about(route))?,
+                weight: weight.map_err(|refusal| refusal.about(route))?,
                 onlink: hop.onlink,
             })
         };
@@ -175,7 +181,7 @@ impl Calls {
         })
     }
 
-    fn change_of(&self, change: &Change) -> Result<model::Change, RoutesError> {
+    fn change_of(&self, change: &Change) -> Result<model::Change, Refusal> {
         Ok(match change {
             Change::Add(route) => model::Change::Add(self.spec(route)?),
             Change::Delete(route) => model::Change::Delete(self.spec(route)?),
@@ -199,17 +205,40 @@ fn link(link: &model::Link) -> Link {
 }
 
 /// What the host says before it asks the table.
-fn refused(kind: ErrorKind, message: &str) -> RoutesError {
-    let error = RouteError {
-        kind,
-        operation: "apply".to_owned(),
-        family: None,
-        route: None,
-        link: None,
-        errno: None,
-        message: message.to_owned(),
-    };
-    RoutesError { call: 0, errors: vec![error], undo: Undo::NotNeeded, leftover: Vec::new() }
+struct Refusal {
+    kind: ErrorKind,
+    reason: String,
+    route: Option<(Family, String)>,
+}
+
+impl Refusal {
+    fn new(kind: ErrorKind, reason: &str) -> Refusal {
+        Refusal { kind, reason: reason.to_owned(), route: None }
+    }
+
+    fn about(self, route: &Route) -> Refusal {
+        Refusal { route: Some((route.family(), route.to_string())), ..self }
+    }
+
+    fn into_error(self, operation: &str, pod: &Pod) -> RoutesError {
+        let (family, route) = self.route.unzip();
+        let about = route.as_ref().map(|route| format!(" route {route:?}")).unwrap_or_default();
+        let namespace = pod.table.namespace().to_owned();
+        let error = RouteError {
+            kind: self.kind,
+            operation: operation.to_owned(),
+            family,
+            message: format!("{operation}{about} in {namespace}: {}", self.reason),
+            route,
+            links: Vec::new(),
+            namespace,
+            errno: None,
+            kernel_message: None,
+            offset: None,
+            reason: Some(self.reason),
+        };
+        RoutesError { call: 0, errors: vec![error], undo: Undo::NotNeeded, leftover: Vec::new() }
+    }
 }
 
 fn failure(errors: Vec<model::RouteError>, undo: Option<model::Undo>) -> RoutesError {
@@ -218,8 +247,16 @@ fn failure(errors: Vec<model::RouteError>, undo: Option<model::Undo>) -> RoutesE
         operation: e.operation.to_owned(),
         family: e.family,
         route: e.route.clone(),
-        link: e.link.clone(),
+        links: e
+            .links
+            .iter()
+            .map(|link| LinkReference { name: link.name.clone(), index: link.index })
+            .collect(),
+        namespace: e.netns.clone(),
         errno: e.errno.map(|errno| errno.to_string()),
+        kernel_message: e.kernel_message.clone(),
+        offset: e.offset,
+        reason: e.reason.clone(),
         message: e.to_string(),
     };
     RoutesError {

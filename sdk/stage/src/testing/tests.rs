@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::route::{ErrorKind, Hop, Prefix, Route, Undo};
+use crate::route::{ErrorKind, Hop, LinkReference, Prefix, Route, Undo};
 
 /// Adds a default route by the gateway that its config names; `tolerate` accepts a refusal, `then` fails.
 struct Adds;
@@ -116,9 +116,17 @@ fn errors_keep_their_class() {
     ] {
         let error = host.add(&route).unwrap_err();
         assert_eq!((error.errors[0].kind, error.undo), (kind, Undo::NotNeeded), "{error}");
+        let first = &error.errors[0];
+        assert_eq!((first.operation.as_str(), first.family), ("add", Some(Family::V4)));
+        assert!(first.route.as_deref().unwrap().contains(&route.to_string()), "{error}");
+        assert_eq!(first.namespace, "test");
+        assert!(first.reason.is_some());
     }
+    let error = host.add(&via("net1", "192.0.2.1")).unwrap_err();
+    let link = LinkReference { name: "net1".into(), index: 2 };
+    assert_eq!(error.errors[0].links, [link]);
     let error = host.delete(&via("net1", "10.1.0.9")).unwrap_err();
-    assert_eq!((error.errors[0].kind, error.call), (ErrorKind::NotFound, 5));
+    assert_eq!((error.errors[0].kind, error.call), (ErrorKind::NotFound, 6));
 }
 
 #[test]
