@@ -41,7 +41,7 @@ use crate::routes::netns::Netns;
 use crate::wasm::{Command, Document, Mode};
 
 /// The routing table that requests are about.
-pub(super) const MAIN: u32 = 254;
+const MAIN: u32 = 254;
 
 impl From<PipelineError> for CniError {
     fn from(error: PipelineError) -> CniError {
@@ -431,7 +431,7 @@ impl Adding<'_, '_> {
                 || after.iter().any(|link| link.index == *index && others.contains(&link.name.as_str()))
         };
         links.retain(|index| !is_anothers(index));
-        let scope = Scope { links: links.clone(), tables: vec![MAIN] };
+        let scope = Scope { links: links.clone(), tables: Vec::new() };
         if let Some(recorder) = &mut self.recorder {
             recorder.before(position, &document, &links, &mut self.bench);
         }

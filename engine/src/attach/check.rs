@@ -89,7 +89,7 @@ pub fn check(
             })?;
         }
         let own = own_links(&recorded.ifname, &work.document, netns_path, &[], &links);
-        let scope = Scope { links: own.clone(), tables: vec![254] };
+        let scope = Scope { links: own.clone(), tables: Vec::new() };
         let mut record = AttachmentRecord {
             network: recorded.network.clone(),
             ifname: recorded.ifname.clone(),

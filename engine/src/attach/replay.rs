@@ -7,7 +7,7 @@ use catena_routes::{Family, Route, Snapshot};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::attach::add::{MAIN, verify};
+use crate::attach::add::verify;
 use crate::attach::attachment::Attachment;
 use crate::attach::delete::mode;
 use crate::attach::document;
@@ -292,7 +292,7 @@ impl<'a> Replaying<'a> {
         let mut work = Work::new(document_of(before));
         let attachment = &mut self.attachments[position];
         attachment.subject.context.delegate_version = document::version(&work.document);
-        let scope = Scope { links: before.links.clone(), tables: vec![MAIN] };
+        let scope = Scope { links: before.links.clone(), tables: Vec::new() };
         let records = &mut self.replayed.attachments[position].stages;
         run::add(self.pipeline, &self.caller, &attachment.subject, &scope, &mut work, &mut bench, records)
             .map_err(Said)?;

@@ -47,6 +47,8 @@ pub struct RouteGrant {
 pub enum LinkGrant {
     /// `@attachment`: the attachment's own links.
     Attachment,
+    /// `@none`: routes without a link (blackhole, unreachable, prohibit, throw).
+    NoLink,
     /// A link by name.
     Named(String),
 }
@@ -308,10 +310,13 @@ impl RouteGrant {
         for link in links {
             match link {
                 "@attachment" => grant.links.push(LinkGrant::Attachment),
+                "@none" => grant.links.push(LinkGrant::NoLink),
                 "" => problems.value(format!("{}: a link's name cannot be empty", object.path("links"))),
                 other if other.starts_with('@') => {
-                    problems
-                        .value(format!("{}: unknown {other:?}; known is @attachment", object.path("links")));
+                    problems.value(format!(
+                        "{}: unknown {other:?}; known are @attachment and @none",
+                        object.path("links")
+                    ));
                 }
                 name => grant.links.push(LinkGrant::Named(name.to_owned())),
             }
@@ -337,6 +342,7 @@ impl RouteGrant {
     fn to_value(&self) -> Value {
         let links = self.links.iter().map(|link| match link {
             LinkGrant::Attachment => Value::from("@attachment"),
+            LinkGrant::NoLink => Value::from("@none"),
             LinkGrant::Named(name) => Value::from(name.as_str()),
         });
         let ops = self.ops.iter().map(|op| Value::from(op.as_str()));
@@ -403,7 +409,7 @@ mod tests {
     #[test]
     fn reads_and_writes_everything() {
         let value = json!({
-            "routes": {"links": ["@attachment", "eth1"], "ops": ["read", "delete-default", "add"], "tables": [100, 254]},
+            "routes": {"links": ["@attachment", "@none", "eth1"], "ops": ["read", "delete-default", "add"], "tables": [100, 254]},
             "links": true, "log": true,
             "publish": ["k8s.v1.cni.cncf.io/network-status"], "annotations": ["example.com/a"],
             "result": ["routes", "ips"], "config": ["/mtu"],

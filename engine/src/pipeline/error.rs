@@ -50,7 +50,7 @@ pub enum PipelineError {
         ungranted: bool,
     },
     /// A stage returned ok although a call of its failed.
-    #[error("{blame}: returned ok although a route call failed: {first}")]
+    #[error("{blame}: returned ok although a call failed: {first}")]
     Swallowed {
         /// Whose failure it is.
         blame: Box<Blame>,
@@ -171,15 +171,14 @@ impl PipelineError {
     }
 }
 
-/// A failed route call in words, with what the kernel said and whether it was undone.
+/// A failed call of `routes` or `links` in words, with what the kernel said and whether it was undone.
 pub(crate) fn describe_call(failed: &FailedCall) -> Vec<String> {
     let call = failed.call;
-    let mut lines: Vec<String> =
-        failed.errors.iter().map(|error| format!("route call {call}: {error}")).collect();
+    let mut lines: Vec<String> = failed.errors.iter().map(|error| format!("call {call}: {error}")).collect();
     if !failed.undo.exact {
-        lines.push(format!("route call {call}: its undo is not exact: {}", failed.undo.leftover.join("; ")));
+        lines.push(format!("call {call}: its undo is not exact: {}", failed.undo.leftover.join("; ")));
     } else if failed.changed {
-        lines.push(format!("route call {call}: what it had changed is undone exactly"));
+        lines.push(format!("call {call}: what it had changed is undone exactly"));
     }
     lines
 }

@@ -175,7 +175,10 @@ fn route(message: &RouteMessage) -> Result<Route, Failure> {
     let raw_kind = u8::from(header.kind);
     match Kind::from_raw(raw_kind) {
         Some(kind) => route.kind = kind,
-        None => reader.fix(format!("it is of type {raw_kind}")),
+        None => {
+            route.unknown_kind = Some(raw_kind);
+            reader.fix(format!("it is of type {raw_kind}"));
+        }
     }
     let onlink = header.flags.contains(RouteFlags::Onlink);
     let (mut gateway, mut link) = (None, None);
@@ -333,6 +336,19 @@ mod tests {
         let other_family =
             Route::new("192.0.2.0/24".parse().unwrap(), vec![Hop::via("fe80::1".parse().unwrap(), 3)]);
         assert_eq!(round_trip(&other_family), other_family);
+    }
+
+    #[test]
+    fn a_route_of_an_unknown_type_is_nothing_that_can_be_named() {
+        let route = Route::new("192.0.2.0/24".parse().unwrap(), vec![Hop::dev(3)]);
+        assert!(route.can_be_named());
+        let (mut message, _) = request(&Request::add(&route, Mode::Exclusive));
+        let Message::NewRoute(strange) = &mut message else { panic!("not a new route") };
+        const XRESOLVE: u8 = 11;
+        strange.header.kind = XRESOLVE.into();
+        let strange = super::route(strange).unwrap();
+        assert!(!strange.can_be_named() && strange.fixed.is_some());
+        assert_eq!(strange.to_string(), "type 11 192.0.2.0/24 dev if3 proto static scope link");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::routes::kernel::{ApplyFailure, Scope, Undo};
 pub struct Host {
     /// What the calls of `routes` and `links` act on.
     pub backend: Backend,
-    /// The attachment's links, and the tables that its config names (none named: those of the grant).
+    /// The attachment's links. In which tables is the grant's alone to say.
     pub scope: Scope,
     /// What was changed there.
     pub journal: Journal,

@@ -21,28 +21,28 @@ impl From<Link> for wit::Link {
 }
 
 impl State {
-    /// A link error carries no call number, so no stage can tolerate it: not knowing is never the same as
-    /// knowing that there is none.
-    fn link_failed(&mut self, call: u32, error: RouteError) -> wit::LinkError {
+    /// Not knowing is never the same as knowing that there is none, so this fails a stage that does not tolerate it.
+    fn link_failed(&mut self, call: u32, error: RouteError) -> wit::Failure {
         let failure = wit::Failure {
+            call,
             namespace: error.netns.clone(),
             errno: error.errno.map(|errno| errno.to_string()),
             kernel_message: error.kernel_message.clone(),
             message: error.to_string(),
         };
         self.failed(call, unchanged(error));
-        wit::LinkError::Failed(failure)
+        failure
     }
 }
 
 impl wit::Host for State {
-    fn find(&mut self, name: String) -> wasmtime::Result<Result<Option<wit::Link>, wit::LinkError>> {
+    fn find(&mut self, name: String) -> wasmtime::Result<Result<Option<wit::Link>, wit::Failure>> {
         let call = self.begin()?;
         let found = self.host.backend.table("links").and_then(|table| table.find_link(&name));
         Ok(found.map(|link| link.map(Into::into)).map_err(|error| self.link_failed(call, error)))
     }
 
-    fn all(&mut self) -> wasmtime::Result<Result<Vec<wit::Link>, wit::LinkError>> {
+    fn all(&mut self) -> wasmtime::Result<Result<Vec<wit::Link>, wit::Failure>> {
         let call = self.begin()?;
         let links = self.host.backend.table("links").and_then(|table| table.links());
         Ok(links

@@ -25,10 +25,17 @@ pub(super) fn unchanged(error: RouteError) -> ApplyFailure {
 fn about(mut error: RouteError, route: &wit::Route) -> RouteError {
     let destination = address(route.destination.address);
     error.family = Some(Family::of(destination));
-    let mut text = match route.destination.length {
+    let mut text = match route.kind {
+        wit::RouteType::Unicast => String::new(),
+        other => format!("{} ", kind(other)),
+    };
+    text += &match route.destination.length {
         0 => "default".to_owned(),
         length => format!("{destination}/{length}"),
     };
+    if let Some(from) = &route.source_prefix {
+        text += &format!(" from {}/{}", address(from.address), from.length);
+    }
     for hop in &route.next_hops {
         if route.next_hops.len() > 1 {
             text += " nexthop";
@@ -44,6 +51,14 @@ fn about(mut error: RouteError, route: &wit::Route) -> RouteError {
     error.route = Some(text);
     error
 }
+
+fn about_links(mut error: RouteError, links: &[&Link]) -> RouteError {
+    error.links = links.iter().map(|link| LinkRef { index: link.index, name: link.name.clone() }).collect();
+    error
+}
+
+/// What stands in a [`Scope`] for routes without a link.
+const NO_LINK: u32 = 0;
 
 /// What is needed to check and translate one call.
 struct Desk<'a> {
@@ -63,15 +78,13 @@ impl<'a> Desk<'a> {
         for link in &grant.links {
             match link {
                 LinkGrant::Attachment => scope.links.extend(&state.host.scope.links),
+                LinkGrant::NoLink => scope.links.push(NO_LINK),
                 LinkGrant::Named(name) => {
                     scope
                         .links
                         .extend(links.iter().filter(|link| link.answers_to(name)).map(|link| link.index));
                 }
             }
-        }
-        if !state.host.scope.tables.is_empty() {
-            scope.tables.retain(|table| state.host.scope.tables.contains(table));
         }
         Ok(Self { state, operation, grant, links, scope })
     }
@@ -109,12 +122,6 @@ impl<'a> Desk<'a> {
         if self.scope.has_table(table) {
             return Ok(table);
         }
-        if self.grant.tables.contains(&table) {
-            return Err(self.error(
-                ErrorKind::Denied,
-                format!("table {table} is not one that the attachment's config names"),
-            ));
-        }
         Err(self.ungranted(&format!("table {table} is not granted"), |grant| {
             grant.tables.insert(table);
         }))
@@ -122,19 +129,36 @@ impl<'a> Desk<'a> {
 
     /// The link that a guest named, if the grant covers it.
     fn link(&self, name: &str) -> Result<u32, RouteError> {
-        let found = self.links.iter().find(|link| link.name == name);
-        let found = found.or_else(|| self.links.iter().find(|link| link.answers_to(name)));
-        let Some(link) = found else {
-            return Err(self.error(ErrorKind::NoDevice, format!("there is no link {name:?}")));
-        };
-        if self.scope.has_link(link.index) {
-            return Ok(link.index);
+        let found = Link::named(&self.links, name);
+        let mut covered = found.iter().filter(|link| self.scope.has_link(link.index));
+        match (covered.next(), covered.next(), found.as_slice()) {
+            (Some(link), None, _) => Ok(link.index),
+            (_, _, []) => Err(self.error(ErrorKind::NoDevice, format!("there is no link {name:?}"))),
+            (_, _, [link]) => {
+                let what = format!("the link {name:?} is not the attachment's");
+                let grant = LinkGrant::Named(link.name.clone());
+                let error = self.ungranted(&what, |wanted| wanted.links.push(grant));
+                Err(about_links(error, &found))
+            }
+            (_, _, several) => {
+                let names: Vec<&str> = several.iter().map(|link| link.name.as_str()).collect();
+                let reason = format!(
+                    "several links have the address {name:?}: {}; name one of them",
+                    names.join(", ")
+                );
+                Err(about_links(self.error(ErrorKind::Invalid, reason), &found))
+            }
         }
-        let mut error = self.ungranted(&format!("the link {name:?} is not the attachment's"), |grant| {
-            grant.links.push(LinkGrant::Named(link.name.clone()));
-        });
-        error.links = vec![LinkRef { index: link.index, name: link.name.clone() }];
-        Err(error)
+    }
+
+    /// A type of route that has no link is granted by itself.
+    fn kind(&self, route_type: wit::RouteType) -> Result<Kind, RouteError> {
+        let kind = kind(route_type);
+        if kind.rejects() && !self.scope.has_link(NO_LINK) {
+            let what = format!("a route of type {kind} has no link, and such routes are not granted");
+            return Err(self.ungranted(&what, |grant| grant.links.push(LinkGrant::NoLink)));
+        }
+        Ok(kind)
     }
 
     fn name(&self, index: u32) -> String {
@@ -144,8 +168,9 @@ impl<'a> Desk<'a> {
 
     fn spec(&self, route: &wit::Route) -> Result<RouteSpec, RouteError> {
         let invalid = |reason: String| self.error(ErrorKind::Invalid, reason);
-        let dst = Prefix::new(address(route.destination.address), route.destination.length)
-            .map_err(|error| invalid(error.to_string()))?;
+        let prefix = |prefix: &wit::Prefix| {
+            Prefix::new(address(prefix.address), prefix.length).map_err(|error| invalid(error.to_string()))
+        };
         let hops = route.next_hops.iter().map(|hop| {
             let weight = u8::try_from(hop.weight.wrapping_sub(1))
                 .map_err(|_| invalid(format!("a weight is 1 to 256, not {}", hop.weight)))?;
@@ -157,8 +182,9 @@ impl<'a> Desk<'a> {
             })
         });
         Ok(RouteSpec {
-            dst,
-            kind: kind(route.kind),
+            dst: prefix(&route.destination)?,
+            from: route.source_prefix.as_ref().map(prefix).transpose()?,
+            kind: self.kind(route.kind)?,
             hops: hops.collect::<Result<_, _>>()?,
             metric: route.metric,
             table: self.table(route.table)?,
@@ -212,8 +238,9 @@ impl<'a> Desk<'a> {
         let table = self.table(filter.table).map_err(unchanged)?;
         let backend = self.state.host.backend.table(self.operation).map_err(unchanged)?;
         let routes = backend.routes(family(filter.family), table).map_err(unchanged)?;
-        let wanted =
-            |route: &&Route| self.scope.touches(route) && (!filter.default_only || route.is_default());
+        let wanted = |route: &&Route| {
+            self.scope.touches(route) && route.can_be_named() && (!filter.default_only || route.is_default())
+        };
         Ok(routes.iter().filter(wanted).map(|route| self.route(route)).collect())
     }
 
@@ -267,7 +294,8 @@ impl<'a> Desk<'a> {
             onlink: hop.onlink,
         };
         wit::Route {
-            destination: wit::Prefix { address: wit_address(route.dst.addr()), length: route.dst.len() },
+            destination: wit_prefix(route.dst),
+            source_prefix: route.from.map(wit_prefix),
             kind: wit_kind(route.kind),
             next_hops: route.hops.iter().map(hop).collect(),
             metric: Some(route.metric),
@@ -362,6 +390,10 @@ fn wit_address(address: IpAddr) -> wit::IpAddress {
     }
 }
 
+fn wit_prefix(prefix: Prefix) -> wit::Prefix {
+    wit::Prefix { address: wit_address(prefix.addr()), length: prefix.len() }
+}
+
 fn kind(kind: wit::RouteType) -> Kind {
     match kind {
         wit::RouteType::Unicast => Kind::Unicast,
@@ -448,6 +480,7 @@ mod tests {
     use super::*;
     use crate::node::Limits;
     use crate::routes::backend::Backend;
+    use crate::routes::journal::Journal;
     use crate::routes::netns::Netns;
     use crate::wasm::host::Host;
 
@@ -502,6 +535,7 @@ mod tests {
     fn default_via(gateway: u8, link: &str) -> wit::Route {
         wit::Route {
             destination: wit::Prefix { address: wit::IpAddress::Ipv4((0, 0, 0, 0)), length: 0 },
+            source_prefix: None,
             kind: wit::RouteType::Unicast,
             next_hops: vec![wit::NextHop {
                 link: link.into(),
@@ -605,10 +639,144 @@ mod tests {
                 error(state.add(wit::Route { table: 254, ..route.clone() })).0,
                 wit::ErrorKind::Denied
             );
-            // The attachment's config narrows the tables further.
-            state.host.scope.tables = vec![254];
-            let (kind, text) = error(state.delete(route));
-            assert!(kind == wit::ErrorKind::Denied && text.contains("config"), "{text}");
+            let filter = wit::Filter { family: wit::Family::Ipv4, default_only: false, table: 100 };
+            assert_eq!(state.list(filter).unwrap().unwrap().len(), 1);
+            state.delete(route).unwrap().unwrap();
+            assert!(state.list(filter).unwrap().unwrap().is_empty());
+        });
+    }
+
+    /// Records to compare.
+    fn texts(routes: &[wit::Route]) -> Vec<String> {
+        routes.iter().map(|route| format!("{route:?}")).collect()
+    }
+
+    fn default_of(family: wit::Family, state: &mut State) -> Vec<wit::Route> {
+        state.list(wit::Filter { family, default_only: true, table: 254 }).unwrap().unwrap()
+    }
+
+    /// What is listed can be deleted as it is, and nothing else goes.
+    #[test]
+    fn a_route_for_some_sources_only() {
+        in_namespace("a_route_for_some_sources_only", || {
+            let mut state = state(json!({"ops": ["read", "delete-default", "add"]}));
+            ip("-6 address add fd00:9::1/64 dev mine nodad");
+            ip("-6 route add default via fd00:9::2 dev mine");
+            ip("-6 route add default from 2001:db8::/64 via fd00:9::2 dev mine");
+            ip("-6 route add default from 2001:db8:1::/64 via fd00:9::2 dev mine");
+            let found = default_of(wit::Family::Ipv6, &mut state);
+            assert_eq!(found.len(), 3, "{found:?}");
+            for route in found {
+                let this = texts(std::slice::from_ref(&route));
+                let mut left = texts(&default_of(wit::Family::Ipv6, &mut state));
+                state.delete(route.clone()).unwrap().unwrap();
+                left.retain(|other| *other != this[0]);
+                assert_eq!(texts(&default_of(wit::Family::Ipv6, &mut state)), left);
+                // It is added again from its own record.
+                let report = state.add(route.clone()).unwrap().unwrap();
+                assert_eq!(texts(&report.added), this);
+                state.delete(route.clone()).unwrap().unwrap();
+                let (kind, text) = error(state.delete(route));
+                assert!(kind == wit::ErrorKind::NotFound, "{text}");
+            }
+            let host = &mut state.host;
+            let undo = host.backend.table("undo").unwrap().undo(&mut host.journal, Journal::start());
+            assert!(undo.exact, "{undo:?}");
+            assert_eq!(default_of(wit::Family::Ipv6, &mut state).len(), 3);
+
+            let mut wrong = default_via(3, "mine");
+            wrong.source_prefix =
+                Some(wit::Prefix { address: wit::IpAddress::Ipv4((10, 9, 0, 0)), length: 16 });
+            let (kind, text) = error(state.add(wrong));
+            assert!(kind == wit::ErrorKind::Invalid && text.contains("source prefix"), "{text}");
+        });
+    }
+
+    #[test]
+    fn routes_without_a_link_are_granted_by_themselves() {
+        in_namespace("routes_without_a_link_are_granted_by_themselves", || {
+            let mut state = state(json!({"ops": ["read", "delete", "add"]}));
+            ip("route add blackhole 10.7.0.0/16");
+            let everything = || wit::Filter { family: wit::Family::Ipv4, default_only: false, table: 254 };
+            let before = texts(&state.list(everything()).unwrap().unwrap());
+            let hole = wit::Route {
+                destination: wit::Prefix { address: wit::IpAddress::Ipv4((10, 6, 0, 0)), length: 16 },
+                kind: wit::RouteType::Prohibit,
+                next_hops: Vec::new(),
+                ..default_via(2, "mine")
+            };
+            for answer in [state.add(hole.clone()), state.delete(hole.clone())] {
+                let (kind, text) = error(answer);
+                assert_eq!(kind, wit::ErrorKind::Denied);
+                assert!(text.contains(r#""links":["@attachment","@none"]"#), "{text}");
+            }
+            let grants = json!({"links": ["@attachment", "@none"], "ops": ["read", "delete", "add"]});
+            let mut state = again(grants);
+            let added = state.add(hole).unwrap().unwrap().added.remove(0);
+            assert_eq!((added.kind, added.next_hops.len()), (wit::RouteType::Prohibit, 0));
+            let now = state.list(everything()).unwrap().unwrap();
+            assert_eq!(now.len(), before.len() + 2);
+            for hole in now.into_iter().filter(|route| route.next_hops.is_empty()) {
+                state.delete(hole).unwrap().unwrap();
+            }
+            assert_eq!(texts(&state.list(everything()).unwrap().unwrap()), before);
+        });
+    }
+
+    #[test]
+    fn what_a_record_cannot_say_is_not_listed() {
+        in_namespace("what_a_record_cannot_say_is_not_listed", || {
+            let mut state = state(
+                json!({"links": ["@attachment", "@none"], "ops": ["read", "delete", "delete-default"]}),
+            );
+            let everything = || wit::Filter { family: wit::Family::Ipv4, default_only: false, table: 254 };
+            let before = texts(&state.list(everything()).unwrap().unwrap());
+            ip("link set lo up");
+            ip("nexthop add id 7 blackhole");
+            ip("route add 10.7.0.0/16 nhid 7");
+            assert_eq!(texts(&state.list(everything()).unwrap().unwrap()), before);
+            ip("nexthop add id 8 via 10.9.0.2 dev mine");
+            ip("route add 10.6.0.0/16 nhid 8");
+            let now = state.list(everything()).unwrap().unwrap();
+            let is_new = |route: &wit::Route| !before.contains(&format!("{route:?}"));
+            let with_object: Vec<_> = now.into_iter().filter(is_new).collect();
+            assert_eq!(with_object.len(), 1, "{with_object:?}");
+            let (hops, wanted) = (&with_object[0].next_hops, default_via(2, "mine").next_hops);
+            assert_eq!(format!("{hops:?}"), format!("{wanted:?}"));
+            state.delete(with_object[0].clone()).unwrap().unwrap();
+            assert_eq!(texts(&state.list(everything()).unwrap().unwrap()), before);
+            let host = &mut state.host;
+            let undo = host.backend.table("undo").unwrap().undo(&mut host.journal, Journal::start());
+            assert!(undo.exact, "{undo:?}");
+            assert_eq!(state.list(everything()).unwrap().unwrap().len(), before.len() + 1);
+        });
+    }
+
+    #[test]
+    fn an_address_of_several_links() {
+        in_namespace("an_address_of_several_links", || {
+            let mut state = state(json!({"ops": ["read", "add", "delete"]}));
+            const MAC: &str = "02:00:00:00:00:01";
+            ip("link set other address 02:00:00:00:00:01");
+            // The attachment's, though it is not the only one.
+            let mut route = default_via(2, MAC);
+            route.destination.length = 32;
+            route.destination.address = wit::IpAddress::Ipv4((10, 5, 0, 1));
+            let report = state.add(route.clone()).unwrap().unwrap();
+            assert_eq!(report.added[0].next_hops[0].link, "mine");
+            // Two of the granted ones, and none of them.
+            for grant in [
+                json!({"links": ["mine", "other"], "ops": ["delete"]}),
+                json!({"links": ["third"], "ops": ["delete"]}),
+            ] {
+                let (kind, text) = error(again(grant).delete(route.clone()));
+                assert_eq!(kind, wit::ErrorKind::Invalid);
+                for part in [MAC, "mine", "other", "name one"] {
+                    assert!(text.contains(part), "{part} in {text}");
+                }
+            }
+            route.next_hops[0].link = "02:00:00:00:00:77".into();
+            assert_eq!(error(state.delete(route)).0, wit::ErrorKind::NoDevice);
         });
     }
 

@@ -39,7 +39,10 @@ pub(crate) fn plan(action: &Action, family: Family, table: &[Route], links: &Lin
     if let Some(old) = lost.iter().min_by_key(|route| route.metric) {
         for destination in config.keep(family) {
             let route = Route::new(destination, old.hops.clone());
-            if !table.iter().any(|other| other.destination == destination && other.hops == route.hops) {
+            let is_there = |other: &Route| {
+                other.destination == destination && other.source_prefix.is_none() && other.hops == route.hops
+            };
+            if !table.iter().any(is_there) {
                 plan.changes.push(Change::Add(route.clone()));
             }
             plan.kept.push(route);
@@ -114,6 +117,7 @@ fn same(route: &Route, wanted: &Route) -> bool {
         hops.iter().any(|other| other.link == hop.link && other.gateway == hop.gateway)
     };
     route.kind == Kind::Unicast
+        && route.source_prefix.is_none()
         && !is_advertised(route)
         && route.metric == wanted.metric
         && route.hops.len() == wanted.hops.len()
@@ -125,7 +129,10 @@ fn same(route: &Route, wanted: &Route) -> bool {
 /// gateway first gets a route of its own. For any other gateway the kernel's refusal stands.
 fn on_link(route: &Route, table: &[Route], links: &Links) -> Vec<Route> {
     let covers = |route: &&Route, gateway| {
-        route.kind == Kind::Unicast && !route.destination.is_default() && route.destination.contains(gateway)
+        route.kind == Kind::Unicast
+            && route.source_prefix.is_none()
+            && !route.destination.is_default()
+            && route.destination.contains(gateway)
     };
     route
         .gateways()

@@ -124,6 +124,7 @@ pub(crate) fn route_of(request: &Request) -> Route {
         tos: request.tos,
         metric,
         kind: request.kind,
+        unknown_kind: None,
         scope: request.scope,
         protocol: request.protocol,
         source: request.source,

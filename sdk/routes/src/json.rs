@@ -119,6 +119,9 @@ fn route_to_json(route: &Route) -> Value {
     put("dst", json!(route.dst.to_string()));
     put("metric", json!(route.metric));
     put("kind", json!(route.kind.as_str()));
+    if let Some(kind) = route.unknown_kind {
+        put("unknownKind", json!(kind));
+    }
     put("scope", json!(route.scope));
     put("protocol", json!(route.protocol));
     put("hops", route.hops.iter().map(hop_to_json).collect());
@@ -294,6 +297,7 @@ fn route_from_json(at: &At<'_>, family: Family, table: u32) -> Result<Route, Jso
         tos: at.may("tos", At::number)?.unwrap_or(0),
         metric: at.needed("metric")?.number()?,
         kind,
+        unknown_kind: at.may("unknownKind", At::number)?,
         scope: at.needed("scope")?.number()?,
         protocol: at.needed("protocol")?.number()?,
         source: at.may("source", At::parsed::<IpAddr>)?,

@@ -37,6 +37,16 @@ impl Link {
         }
     }
 
+    /// The links that a text names, in their order: the one of that name or alternative name, else all of that
+    /// hardware address.
+    pub fn named<'a>(links: &'a [Link], text: &str) -> Vec<&'a Link> {
+        let by_name = |link: &&Link| link.name == text || link.alt_names.iter().any(|name| name == text);
+        match links.iter().find(by_name) {
+            Some(link) => vec![link],
+            None => links.iter().filter(|link| link.answers_to(text)).collect(),
+        }
+    }
+
     /// Whether the text is this link's name, alternative name or hardware address.
     pub fn answers_to(&self, text: &str) -> bool {
         self.name == text

@@ -485,8 +485,9 @@ fn fits(spec: &RouteSpec, route: &Route) -> bool {
     route.table == spec.table
         && route.dst == spec.dst
         && route.kind == spec.kind
+        && route.unknown_kind.is_none()
         && route.tos == spec.tos
-        && route.from.is_none()
+        && route.from == spec.from.filter(|from| !from.is_default())
         && metric.is_none_or(|metric| metric == route.metric)
         && spec.protocol.is_none_or(|protocol| protocol == route.protocol)
         && (spec.family() == Family::V6 || spec.scope.is_none_or(|scope| scope == route.scope))
@@ -514,6 +515,13 @@ fn nonsense(spec: &RouteSpec) -> Vec<String> {
     let mut wrong = Vec::new();
     if spec.table == 0 {
         wrong.push("table 0 stands for none".to_owned());
+    }
+    match spec.from {
+        Some(_) if family == Family::V4 => wrong.push("an ipv4 route has no source prefix".to_owned()),
+        Some(from) if from.family() != family => {
+            wrong.push(format!("its source prefix {from} is not {family}"));
+        }
+        _ => {}
     }
     if family == Family::V6 && spec.tos != 0 {
         wrong.push("an ipv6 route has no tos".to_owned());

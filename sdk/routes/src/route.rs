@@ -31,6 +31,8 @@ pub struct Route {
     pub metric: u32,
     /// rtm_type.
     pub kind: Kind,
+    /// An rtm_type that `kind` does not have; `kind` then says nothing.
+    pub unknown_kind: Option<u8>,
     /// RT_SCOPE_*; 0 for IPv6.
     pub scope: u8,
     /// RTPROT_*: who made it.
@@ -110,6 +112,7 @@ impl Route {
             tos: 0,
             metric: family.default_metric(),
             kind: Kind::Unicast,
+            unknown_kind: None,
             scope,
             protocol: PROTOCOL_STATIC,
             source: None,
@@ -162,6 +165,12 @@ impl Route {
         self.protocol == PROTOCOL_KERNEL
     }
 
+    /// Whether a [`RouteSpec`] can say what it is: not of a type that nobody knows, nor of a nexthop object that is a
+    /// blackhole, whose type is another for the kernel's deletes than in its dumps.
+    pub fn can_be_named(&self) -> bool {
+        self.unknown_kind.is_none() && (self.object.is_none() || !self.hops.is_empty())
+    }
+
     /// Whether one of its hops is on the link of this index.
     pub fn has_hop_on(&self, link: u32) -> bool {
         self.hops.iter().any(|hop| hop.link == link)
@@ -193,6 +202,7 @@ impl Route {
     pub fn to_spec(&self) -> RouteSpec {
         RouteSpec {
             dst: self.dst,
+            from: self.from,
             kind: self.kind,
             hops: self.hops.clone(),
             metric: Some(self.metric),
@@ -209,7 +219,9 @@ impl Route {
     /// The route as ip-route(8) would print it, with link names from `names` (index to name).
     pub fn text(&self, names: &dyn Fn(u32) -> String) -> String {
         let mut out = String::new();
-        if self.kind != Kind::Unicast {
+        if let Some(kind) = self.unknown_kind {
+            out += &format!("type {kind} ");
+        } else if self.kind != Kind::Unicast {
             out += self.kind.as_str();
             out.push(' ');
         }

@@ -9,6 +9,8 @@ use crate::{Expiry, Family, Hop, Kind, Prefix};
 pub struct RouteSpec {
     /// RTA_DST.
     pub dst: Prefix,
+    /// RTA_SRC, IPv6 only. None: packets from anywhere, in a route to be deleted as well.
+    pub from: Option<Prefix>,
     /// rtm_type.
     pub kind: Kind,
     /// A hop is named by gateway and link; no gateway means that the hop has none. In a delete these are the
@@ -37,6 +39,7 @@ impl RouteSpec {
     pub fn new(dst: Prefix, hops: Vec<Hop>) -> RouteSpec {
         RouteSpec {
             dst,
+            from: None,
             kind: Kind::Unicast,
             hops,
             metric: None,
@@ -70,13 +73,15 @@ impl RouteSpec {
             tos: self.tos,
             metric,
             kind: self.kind,
+            unknown_kind: None,
             scope: self.scope.unwrap_or_else(|| default_scope(family, self.kind, &self.hops)),
             protocol: self.protocol.unwrap_or(PROTOCOL_STATIC),
             source: self.source,
             mtu: self.mtu,
             advmss: self.advmss,
             hops: self.hops.clone(),
-            from: None,
+            // The kernel shows no prefix that everything is from.
+            from: self.from.filter(|from| !from.is_default()),
             object: None,
             metrics: Vec::new(),
             extra: Vec::new(),

@@ -6,7 +6,7 @@ pub trait Table {
     /// All links, in the kernel's order.
     fn links(&mut self) -> Result<Vec<Link>, RouteError>;
 
-    /// The link of that name, alternative name or hardware address. That there is none is an answer.
+    /// The link of that name, alternative name or hardware address, the first of several. That there is none is an answer.
     fn find_link(&mut self, text: &str) -> Result<Option<Link>, RouteError>;
 
     /// One whole table in the kernel's order. A table that does not exist has no routes.

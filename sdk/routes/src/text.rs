@@ -26,7 +26,7 @@ fn parse(text: &str, links: &[Link]) -> Result<Route, String> {
     let mut words = text.split_whitespace();
     let destination = words.next().ok_or("no destination")?;
     let mut hops: Vec<Hop> = vec![Hop::dev(0)];
-    let (mut metric, mut scope, mut source, mut protocol) = (None, None, None, PROTOCOL_BOOT);
+    let (mut from, mut metric, mut scope, mut source, mut protocol) = (None, None, None, None, PROTOCOL_BOOT);
     let mut several = false;
     while let Some(word) = words.next() {
         if word == "nexthop" {
@@ -47,6 +47,7 @@ fn parse(text: &str, links: &[Link]) -> Result<Route, String> {
                 hop.link = link.ok_or_else(|| format!("no link {value}"))?.index;
             }
             "weight" => hop.weight = u8::try_from(number()?.saturating_sub(1)).map_err(|e| e.to_string())?,
+            "from" => from = Some(value.parse::<Prefix>().map_err(|e| format!("{value}: {e}"))?),
             "metric" => metric = Some(number()?),
             "src" => source = Some(address()?),
             "proto" => {
@@ -64,7 +65,7 @@ fn parse(text: &str, links: &[Link]) -> Result<Route, String> {
     }
     let family = match (destination, hops.first().and_then(|hop| hop.gateway)) {
         ("default", Some(gateway)) => Family::of(gateway),
-        _ if destination.contains(':') => Family::V6,
+        _ if destination.contains(':') || from.is_some() => Family::V6,
         _ => Family::V4,
     };
     let prefix = match destination {
@@ -73,6 +74,7 @@ fn parse(text: &str, links: &[Link]) -> Result<Route, String> {
         text => Prefix::host(text.parse().map_err(|e| format!("{text}: {e}"))?),
     };
     let mut route = Route::new(prefix, hops);
+    route.from = from;
     route.metric = metric.unwrap_or(route.metric);
     route.scope = scope.unwrap_or(route.scope);
     route.source = source;
@@ -105,6 +107,7 @@ mod tests {
             "10.1.0.0/24 dev eth0 scope link",
             "default via fd00::1 dev net1",
             "default via fd00::1 dev net1 metric 5",
+            "default from 2001:db8::/64 dev net1",
             "default nexthop via 10.1.0.1 dev eth0 weight 1 nexthop via 10.2.0.1 dev net1 weight 3",
         ] {
             assert_eq!(Route::parse(text, &links).unwrap().brief(&links), text);

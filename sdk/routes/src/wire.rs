@@ -10,9 +10,9 @@ pub trait Wire {
     /// All links, in the kernel's order.
     fn links(&mut self) -> Result<Vec<Link>, Failure>;
 
-    /// The link of that name, alternative name or hardware address.
+    /// The link of that name, alternative name or hardware address; the first where several have that address.
     fn find_link(&mut self, text: &str) -> Result<Option<Link>, Failure> {
-        Ok(self.links()?.into_iter().find(|link| link.answers_to(text)))
+        Ok(Link::named(&self.links()?, text).first().copied().cloned())
     }
 
     /// All routes of a table in the kernel's order, of every table for 0 (RT_TABLE_UNSPEC). A table that does not

@@ -4,6 +4,9 @@ use serde_json::{Map, Value};
 
 use crate::{Error, Intent, json};
 
+/// The number of the context that is read here (context.schema.json of the contract).
+const SCHEMA: u64 = 1;
+
 /// What is known about the pod, the attachment and what was asked for. It grows without a new contract, so
 /// what this version does not read is in `all`.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -12,6 +15,8 @@ pub struct Context {
     pub sandbox: String,
     /// The attachment's result is the answer to the runtime.
     pub primary: bool,
+    /// How many attachments the sandbox has; not told in `arrange`.
+    pub attachments: u32,
     /// The attachment's name in the network status: `namespace/name` of its definition, or its config's name.
     pub name: String,
     /// The definition (NetworkAttachmentDefinition) that the attachment comes from.
@@ -62,14 +67,28 @@ pub struct Request {
 }
 
 impl Context {
-    /// Reads the JSON text of [`Call::context`](crate::Call::context).
+    /// Reads the JSON text of [`Call::context`](crate::Call::context). One without a `schema` is read as the first.
     pub fn read(text: &str) -> Result<Context, Error> {
         let all = object(json::parse(text).map_err(|e| Error::failed(format!("context: {e}")))?, "context")?;
+        match all.get("schema").map(Value::as_u64) {
+            None | Some(Some(SCHEMA)) => {}
+            Some(Some(other)) => {
+                return Err(Error::failed(format!(
+                    "this catena's context has schema {other}, and the module's SDK reads schema {SCHEMA}; build the \
+                     module with an SDK for it"
+                )));
+            }
+            Some(None) => return Err(Error::failed("the context's schema is no number")),
+        }
         let text = |key: &str| all.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let number = |key: &str| {
+            all.get(key).and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok()).unwrap_or_default()
+        };
         let map = |key: &str| all.get(key).and_then(Value::as_object).cloned().unwrap_or_default();
         let member = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
         Ok(Context {
             sandbox: text("sandbox"),
+            attachments: number("attachments"),
             primary: all.get("primary") == Some(&Value::Bool(true)),
             name: text("name"),
             attachment: all.get("attachment").and_then(|value| {
@@ -117,10 +136,14 @@ pub struct Candidate {
     pub network: String,
     pub ifname: String,
     pub primary: bool,
+    /// The attachment's name in the network status.
+    pub name: String,
     pub attachment: Option<Definition>,
     pub request: Request,
     /// What the arrangers before have decided.
     pub intent: Intent,
+    /// The whole object as it came.
+    pub all: Map<String, Value>,
 }
 
 impl Candidate {
@@ -146,6 +169,7 @@ impl Candidate {
             network: text("network"),
             ifname: text("ifname"),
             primary: all.get("primary") == Some(&Value::Bool(true)),
+            name: text("name"),
             attachment: all.get("attachment").and_then(|value| {
                 Some(Definition { namespace: member(value, "namespace"), name: member(value, "name")? })
             }),
@@ -153,6 +177,7 @@ impl Candidate {
                 all.get("request").and_then(Value::as_object).cloned().unwrap_or_default(),
             )?,
             intent: all.get("intent").map(Intent::from_value).transpose()?.unwrap_or_default(),
+            all,
         })
     }
 
@@ -203,6 +228,16 @@ mod tests {
         assert_eq!(context.all["future"]["a"], 1);
         assert_eq!(context.intent.ipv6, Action::Leave);
         assert_eq!(context.delegate_version.as_deref(), Some("0.2.0"));
+    }
+
+    #[test]
+    fn a_context_of_another_schema_is_refused() {
+        assert!(Context::read(r#"{"schema": 1}"#).is_ok());
+        let error = Context::read(r#"{"schema": 2, "pod": []}"#).unwrap_err().to_string();
+        assert!(error.contains("schema 2") && error.contains("schema 1"), "{error}");
+        for bad in [r#"{"schema": "1"}"#, r#"{"schema": 1.5}"#, r#"{"schema": null}"#, r#"{"schema": 0}"#] {
+            assert!(Context::read(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::bindings::{links, log, routes, types};
 use crate::host::Level;
-use crate::link::{Link, LinkError, LinkFailure};
+use crate::link::{Link, LinkError};
 use crate::route::{
     Change, ErrorKind, Family, Hop, KernelRoutes, Kind, LinkReference, Prefix, Report, Route, RouteError,
     RoutesError, Undo,
@@ -25,16 +25,9 @@ pub(crate) fn link(link: links::Link) -> Link {
     Link { name, alternative_names, mac, mtu, up, carrier, kind }
 }
 
-pub(crate) fn link_error(error: links::LinkError) -> LinkError {
-    match error {
-        links::LinkError::Denied(text) => LinkError::Denied(text),
-        links::LinkError::Failed(failure) => LinkError::Failed(LinkFailure {
-            namespace: failure.namespace,
-            errno: failure.errno,
-            kernel_message: failure.kernel_message,
-            message: failure.message,
-        }),
-    }
+pub(crate) fn link_error(error: links::Failure) -> LinkError {
+    let links::Failure { call, namespace, errno, kernel_message, message } = error;
+    LinkError { call, namespace, errno, kernel_message, message }
 }
 
 pub(crate) fn family(family: Family) -> routes::Family {
@@ -65,12 +58,20 @@ fn address_from(address: routes::IpAddress) -> IpAddr {
     }
 }
 
+fn prefix(prefix: Prefix) -> routes::Prefix {
+    routes::Prefix { address: address(prefix.addr()), length: prefix.len() }
+}
+
+/// The kernel's own prefixes are valid; a host that sends another one is not to be believed further.
+fn prefix_from(prefix: routes::Prefix) -> Prefix {
+    Prefix::masked(address_from(prefix.address), prefix.length)
+        .unwrap_or_else(|e| panic!("the host sent a bad route: {e}"))
+}
+
 pub(crate) fn route(route: &Route) -> routes::Route {
     routes::Route {
-        destination: routes::Prefix {
-            address: address(route.destination.addr()),
-            length: route.destination.len(),
-        },
+        destination: prefix(route.destination),
+        source_prefix: route.source_prefix.map(prefix),
         kind: match route.kind {
             Kind::Unicast => routes::RouteType::Unicast,
             Kind::Local => routes::RouteType::Local,
@@ -104,11 +105,9 @@ pub(crate) fn route(route: &Route) -> routes::Route {
 }
 
 fn route_from(route: routes::Route) -> Route {
-    let destination = address_from(route.destination.address);
     Route {
-        // The kernel's own prefixes are valid; a host that sends another one is not to be believed further.
-        destination: Prefix::masked(destination, route.destination.length)
-            .unwrap_or_else(|e| panic!("the host sent a bad route: {e}")),
+        destination: prefix_from(route.destination),
+        source_prefix: route.source_prefix.map(prefix_from),
         kind: match route.kind {
             routes::RouteType::Unicast => Kind::Unicast,
             routes::RouteType::Local => Kind::Local,

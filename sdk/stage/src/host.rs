@@ -10,8 +10,8 @@ pub enum Level {
     Error,
 }
 
-/// The capabilities of a stage. A module asks for a capability by calling it: what its code never calls does
-/// not appear among the imports of its component.
+/// The capabilities of a stage. A module asks for a capability by calling it: what its code never calls does not appear
+/// among the imports of its component, but for `log` (see [`Module::LOG_PANICS`](crate::Module::LOG_PANICS)).
 #[derive(Debug)]
 pub struct Host {
     pub(crate) calls: crate::Calls,
@@ -23,7 +23,7 @@ impl Host {
         self.calls.log(level, message);
     }
 
-    /// The link of that name, alternative name or hardware address. That there is none is an answer.
+    /// The link of that name, alternative name or hardware address, the first of several that have it. That there is none is an answer.
     pub fn link(&self, name: &str) -> Result<Option<Link>, LinkError> {
         self.calls.link(name)
     }
@@ -33,12 +33,12 @@ impl Host {
         self.calls.links()
     }
 
-    /// The routes of a table that have a hop on a link of the attachment, as the kernel has them.
+    /// The routes of a table that have a hop on a link that the grant covers, as the kernel has them.
     pub fn routes(&self, family: Family, table: u32) -> Result<Vec<Route>, RoutesError> {
         self.calls.routes(family, false, table)
     }
 
-    /// The default routes of the main table that have a hop on a link of the attachment.
+    /// The default routes of the main table that have a hop on a link that the grant covers.
     pub fn default_routes(&self, family: Family) -> Result<Vec<Route>, RoutesError> {
         self.calls.routes(family, true, MAIN)
     }
@@ -58,7 +58,8 @@ impl Host {
         self.calls.apply(changes)
     }
 
-    /// Makes the routes of one link, family and table be the wanted ones, or leaves all as it was.
+    /// Makes the routes of one link, family and table be the wanted ones, or leaves all as it was. Routes to link-local
+    /// (fe80::/10) and multicast destinations stay, whatever `kernel` says, unless a wanted one takes their place.
     pub fn replace(
         &self,
         link: &str,

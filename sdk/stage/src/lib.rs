@@ -2,8 +2,8 @@
 //!
 //! A stage is a type that implements [`Module`] and one or more of [`Arrange`], [`Admit`], [`Stage`] and
 //! [`Settings`]; [`export_stage!`] makes those that it lists exports of a WebAssembly component. What a stage asks
-//! of the host is a method of [`Host`]; a capability that its code never uses is not among its component's
-//! imports, so it needs no grant.
+//! of the host is a method of [`Host`]; of `links` and `routes`, what its code never uses is not among its component's
+//! imports, so it needs no grant. `log` always is, for the message of a panic, unless [`Module::LOG_PANICS`] says no.
 //!
 //! A whole stage, which keeps pods off networks that their namespace has no part in:
 //!
@@ -93,7 +93,7 @@ pub use error::Error;
 pub use export::{Exports, bytes};
 pub use host::{Host, Level};
 pub use intent::{Action, Intent};
-pub use outcome::{Outcome, Problem, Verdict};
+pub use outcome::{FailedCall, Outcome, Problem, Verdict};
 pub use route::RoutesError;
 pub use traits::{Admit, Arrange, Module, Settings, Stage};
 

@@ -19,9 +19,12 @@ pub struct Link {
     pub kind: Option<String>,
 }
 
-/// A question about links that got no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LinkFailure {
+/// Why the host could not answer a question about links. That there is no such link is not an error.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{message}")]
+pub struct LinkError {
+    /// The number of the call, for [`Outcome::tolerate`](crate::Outcome::tolerate).
+    pub call: u32,
     /// The network namespace's path, as the runtime gave it.
     pub namespace: String,
     /// The kernel's error by name, such as `EPERM`.
@@ -30,15 +33,4 @@ pub struct LinkFailure {
     pub kernel_message: Option<String>,
     /// The whole error as a person reads it.
     pub message: String,
-}
-
-/// Why the host could not answer a question about links. That there is no such link is not an error.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum LinkError {
-    /// The module lacks the grant that the text names.
-    #[error("{0}")]
-    Denied(String),
-    /// The question itself failed.
-    #[error("{}", .0.message)]
-    Failed(LinkFailure),
 }

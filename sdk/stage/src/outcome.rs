@@ -1,5 +1,6 @@
 use serde_json::Value;
 
+use crate::link::LinkError;
 use crate::{Document, RoutesError};
 
 /// What a stage says after an add.
@@ -39,9 +40,27 @@ impl Outcome {
     }
 
     /// Accepts that a call failed, with the reason.
-    pub fn tolerate(mut self, error: &RoutesError, reason: &str) -> Outcome {
-        self.tolerated.push((error.call, reason.to_owned()));
+    pub fn tolerate(mut self, error: &impl FailedCall, reason: &str) -> Outcome {
+        self.tolerated.push((error.call(), reason.to_owned()));
         self
+    }
+}
+
+/// The error of a call that can be tolerated.
+pub trait FailedCall {
+    /// The number of the call.
+    fn call(&self) -> u32;
+}
+
+impl FailedCall for RoutesError {
+    fn call(&self) -> u32 {
+        self.call
+    }
+}
+
+impl FailedCall for LinkError {
+    fn call(&self) -> u32 {
+        self.call
     }
 }
 
@@ -49,8 +68,8 @@ impl Outcome {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     Allow,
-    /// The whole config as the delegate shall get it; only members that the module's `config` grant names may
-    /// differ.
+    /// The whole config as the delegates shall get it; only members that the module's `config` grant names may
+    /// differ. An error in chained mode, where there is no delegate.
     Rewrite(Value),
 }
 

@@ -10,7 +10,8 @@ pub const MAIN: u32 = 254;
 /// One leg of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hop {
-    /// Name, alternative name or hardware address of the link; the host answers with names.
+    /// Name, alternative name or hardware address of the link; the host answers with names. An address that several
+    /// links have means the one that the grant covers; where that is not exactly one, the call is an error.
     pub link: String,
     /// None for what is on the link itself.
     pub gateway: Option<IpAddr>,
@@ -28,11 +29,14 @@ impl Hop {
 }
 
 /// A route with all that identifies it (rtnetlink(7)). Where a member is none: in a route to be added the
-/// kernel's default, in a route to be deleted "whatever it is", as long as exactly one route fits.
+/// kernel's default, in a route to be deleted "whatever it is", as long as exactly one route fits; without a source
+/// prefix it is one without.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// Length 0 is the default route.
     pub destination: Prefix,
+    /// Only packets from these sources take the route (IPv6 only). None: all packets, also in a route to be deleted.
+    pub source_prefix: Option<Prefix>,
     pub kind: Kind,
     pub hops: Vec<Hop>,
     pub metric: Option<u32>,
@@ -43,6 +47,7 @@ pub struct Route {
     pub protocol: Option<u8>,
     /// RT_SCOPE_*.
     pub scope: Option<u8>,
+    /// The source address of what the host itself sends (RTA_PREFSRC).
     pub source: Option<IpAddr>,
     pub mtu: Option<u32>,
     pub advmss: Option<u32>,
@@ -53,6 +58,7 @@ impl Route {
     pub fn new(destination: Prefix, hops: Vec<Hop>) -> Route {
         Route {
             destination,
+            source_prefix: None,
             kind: Kind::Unicast,
             hops,
             metric: None,
@@ -84,6 +90,9 @@ impl fmt::Display for Route {
             f.write_str("default")?;
         } else {
             write!(f, "{}", self.destination)?;
+        }
+        if let Some(from) = self.source_prefix {
+            write!(f, " from {from}")?;
         }
         let several = self.hops.len() > 1;
         for hop in &self.hops {
@@ -121,7 +130,7 @@ pub enum Change {
 pub enum KernelRoutes {
     /// They stay.
     Keep,
-    /// They go unless they are wanted.
+    /// They go unless they are wanted, but for link-local and multicast ones.
     Exact,
 }
 

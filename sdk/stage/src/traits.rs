@@ -26,8 +26,8 @@ pub trait Arrange: Module {
 
 /// Asked for every attachment before the first delegate runs.
 pub trait Admit: Module {
-    /// `config` is the attachment's CNI config: a list (`plugins`) or a single config; in chained mode catena's
-    /// own config with its `prevResult`.
+    /// `config` is the attachment's CNI config: always a list (`plugins`), with a single config as its only plugin; in
+    /// chained mode catena's own config with its `prevResult`, which cannot be rewritten.
     fn admit(call: &Call<Self::Config>, config: &Value, host: &Host) -> Result<Verdict, Error>;
 }
 

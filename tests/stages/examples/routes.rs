@@ -1,6 +1,6 @@
 //! Does one operation of the routes capability, as its config says: `{"op": "delete"}`.
 
-use catena_sdk::route::{Family, Hop, KernelRoutes, MAIN, Prefix, Route};
+use catena_sdk::route::{Family, Hop, KernelRoutes, Kind, MAIN, Prefix, Route};
 use catena_sdk::{Call, Document, Error, Host, Module, Outcome, Stage, export_stage};
 use serde::Deserialize;
 
@@ -24,6 +24,9 @@ struct Config {
     op: Op,
     table: Option<u32>,
     link: Option<String>,
+    /// Adds a route of this type, without a hop.
+    #[serde(rename = "type")]
+    kind: Option<String>,
 }
 
 impl Module for Routes {
@@ -32,7 +35,7 @@ impl Module for Routes {
 
 impl Stage for Routes {
     fn add(call: &Call<Config>, _: &Document, host: &Host) -> Result<Outcome, Error> {
-        let Config { op, table, link } = &call.config;
+        let Config { op, table, link, kind } = &call.config;
         let table = table.unwrap_or(MAIN);
         let link = link.as_ref().unwrap_or(&call.ifname);
         let routes = || host.routes(Family::V4, table);
@@ -46,7 +49,11 @@ impl Stage for Routes {
             Op::Delete => drop(host.delete(&to_delete(false)?)?),
             Op::Add => {
                 let destination: Prefix = "203.0.113.0/24".parse().map_err(|_| Error::failed("a prefix"))?;
-                let route = Route { table, ..Route::new(destination, vec![Hop::new(link, None)]) };
+                let mut route = Route { table, ..Route::new(destination, vec![Hop::new(link, None)]) };
+                if let Some(kind) = kind {
+                    route.kind = Kind::from_text(kind).ok_or_else(|| Error::failed("a type"))?;
+                    route.hops.clear();
+                }
                 host.add(&route)?;
             }
             Op::Replace => drop(host.replace(link, Family::V4, table, &[], KernelRoutes::Keep)?),

@@ -178,6 +178,47 @@ fn links_and_tables_of_routes() {
     named.add(&pod).result();
     let routes = named.world.ip(Some(&pod.netns), "-4 route show dev other");
     assert!(routes.iter().any(|route| route["dst"] == "203.0.113.0/24"), "{routes:?}");
+    // Everything that the grant names can be done: another table, all five operations, and the undo.
+    let all = json!({"ops": ["read", "delete", "add", "replace"], "tables": [100]});
+    let granted = Try::new("routes", &grant(all.clone()), &table);
+    let pod = Pod::new(&granted.world, "pod");
+    granted.add(&pod).result();
+    let in_table = |tried: &Try, pod: &Pod<'_>| {
+        let routes = tried.world.ip(Some(&pod.netns), "-4 route show table 100");
+        routes.iter().map(|route| route["dst"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(in_table(&granted, &pod), ["203.0.113.0/24"]);
+    for (op, left) in [("read", 1), ("delete", 0), ("replace", 0)] {
+        let tried = Try::new("routes", &grant(all.clone()), &json!({"op": op, "table": 100}));
+        let pod = Pod::new(&tried.world, "pod");
+        let mut outer = tried.outer.clone();
+        let pipeline = outer["pipeline"].as_array_mut().expect("a pipeline");
+        pipeline.insert(1, json!({"stage": "x", "config": table}));
+        let mut fails = outer.clone();
+        pod.add(&outer).result();
+        assert_eq!(in_table(&tried, &pod).len(), left, "{op}");
+        pod.del(&outer, None).done();
+        // What is not undone exactly has a code of its own.
+        let pipeline = fails["pipeline"].as_array_mut().expect("a pipeline");
+        pipeline.push(json!({"stage": "x", "config": {"op": "none"}}));
+        pod.add(&fails).fails_with(7, &["stage x"]);
+        assert_eq!(in_table(&tried, &pod), [""; 0], "{op}");
+    }
+}
+
+#[test]
+fn routes_without_a_link() {
+    let grant = |links: &Value| json!({"log": true, "routes": {"links": links, "ops": ["read", "add"]}});
+    for kind in ["blackhole", "unreachable", "prohibit", "throw"] {
+        let config = json!({"op": "add", "type": kind});
+        Try::new("routes", &grant(&json!(["@attachment"])), &config)
+            .is_refused(105, r#""links":["@attachment","@none"]"#);
+        let granted = Try::new("routes", &grant(&json!(["@none"])), &config);
+        let pod = Pod::new(&granted.world, "pod");
+        granted.add(&pod).result();
+        let routes = granted.world.ip(Some(&pod.netns), "-4 route show 203.0.113.0/24");
+        assert_eq!((routes.len(), &routes[0]["type"]), (1, &json!(kind)), "{routes:?}");
+    }
 }
 
 impl Try {

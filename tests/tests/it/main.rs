@@ -24,5 +24,6 @@ mod route_override;
 mod schema;
 mod stdio;
 mod tenant;
+mod told;
 mod undo;
 mod version_pairs;

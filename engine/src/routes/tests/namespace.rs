@@ -69,6 +69,12 @@ fn links_are_found_by_name_alternative_name_and_mac() {
         assert!(link.up && link.carrier && link.mtu == 1500);
         assert_eq!(link.alt_names, ["short", "an-alternative-name-longer-than-fifteen"]);
     }
+    // Of several links with one address it is the first.
+    pod.sh("ip link set eth0 address 02:00:00:00:00:11");
+    assert_eq!(
+        pod.kernel.find_link("02:00:00:00:00:11").unwrap().map(|l| l.index),
+        Some(pod.eth0.min(pod.net1))
+    );
     for text in ["net2", "an-alternative-name-that-nobody-has", "02:00:00:00:00:99", ""] {
         assert_eq!(pod.kernel.find_link(text).unwrap(), None, "{text}");
     }

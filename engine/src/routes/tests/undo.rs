@@ -168,7 +168,7 @@ fn all_that_a_route_has_comes_back() {
     }
     assert_eq!(all.len(), 9);
     let mut journal = Journal::new();
-    let changes: Vec<Change> = all.iter().filter(|r| r.from.is_none()).map(delete).collect();
+    let changes: Vec<Change> = all.iter().map(delete).collect();
     pod.kernel.apply(&scope, &changes, &mut journal).unwrap();
     let mut journal = reread(&journal);
     let undo = pod.kernel.undo(&mut journal, Journal::start());

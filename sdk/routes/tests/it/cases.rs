@@ -42,6 +42,8 @@ fn what_makes_no_sense_is_invalid() {
             "onlink needs a gateway",
         ),
         (RouteSpec { source: Some(ip("fd01::2")), ..good.clone() }, "its source is not ipv4"),
+        (RouteSpec { from: Some(net("10.2.0.0/16")), ..good.clone() }, "has no source prefix"),
+        (RouteSpec { from: Some(net("10.2.0.0/16")), ..v6.clone() }, "is not ipv6"),
         (RouteSpec { mtu: Some(0), ..good.clone() }, "stands for none"),
         (RouteSpec { hops: vec![Hop::via(ip("0.0.0.0"), NET1)], ..good.clone() }, "is no gateway"),
         (RouteSpec { tos: 16, ..v6.clone() }, "has no tos"),
@@ -92,6 +94,49 @@ fn an_ambiguous_delete_names_what_fits() {
     let named = RouteSpec { metric: Some(100), ..vague };
     table.apply(&scope, &[Change::Delete(named)], &mut Journal::new()).unwrap();
     assert_eq!(table.dump(Family::V4, 254).unwrap().iter().filter(|r| r.is_default()).count(), 1);
+}
+
+#[test]
+fn a_source_prefix_is_part_of_the_name() {
+    let scope = main_table(&[NET1]);
+    let everything = net("::/0");
+    let of = |from: Option<&str>| RouteSpec { from: from.map(net), ..default_via("fd01::1", NET1) };
+    let specs = [of(None), of(Some("2001:db8::/64")), of(Some("2001:db8:1::/64"))];
+    let mut table = world();
+    let before = tables(&mut table);
+    let mut journal = Journal::new();
+    let adds: Vec<Change> = specs.iter().cloned().map(Change::Add).collect();
+    table.apply(&scope, &adds, &mut journal).unwrap();
+    for (position, spec) in specs.iter().enumerate() {
+        let applied = table.apply(&scope, &[Change::Delete(spec.clone())], &mut journal).unwrap();
+        assert_eq!(applied.deleted, [spec.to_route()]);
+        let (kind, text) = refusal(&mut table, &scope, Change::Delete(spec.clone()));
+        assert_eq!(kind, ErrorKind::NotFound, "{text}");
+        let left = table.dump(Family::V6, 254).unwrap();
+        assert_eq!(left.iter().filter(|r| r.is_default() && r.has_hop_on(NET1)).count(), 2 - position);
+    }
+    // Everything is no prefix.
+    let all = RouteSpec { from: Some(everything), ..specs[0].clone() };
+    table.apply(&scope, &[Change::Add(all.clone())], &mut journal).unwrap();
+    let (kind, text) = refusal(&mut table, &scope, Change::Add(specs[0].clone()));
+    assert_eq!(kind, ErrorKind::Exists, "{text}");
+    table.apply(&scope, &[Change::Delete(all)], &mut journal).unwrap();
+    assert!(table.undo(&mut journal, Journal::start()).exact);
+    assert_eq!(tables(&mut table), before);
+}
+
+#[test]
+fn replace_takes_what_has_a_source_prefix_as_another_route() {
+    let scope = main_table(&[NET1]);
+    let plain = default_via("fd01::1", NET1);
+    let other = RouteSpec { from: Some(net("2001:db8::/64")), ..plain.clone() };
+    let mut table = world();
+    let mut journal = Journal::new();
+    table.apply(&scope, &[Change::Add(other.clone())], &mut journal).unwrap();
+    let applied = table.replace(&scope, NET1, Family::V6, 254, &[plain.clone()], true, &mut journal).unwrap();
+    assert_eq!((applied.added, applied.deleted), (vec![plain.to_route()], vec![other.to_route()]));
+    let applied = table.replace(&scope, NET1, Family::V6, 254, &[plain, other], true, &mut journal).unwrap();
+    assert_eq!((applied.added.len(), applied.deleted.len()), (1, 0));
 }
 
 #[test]

@@ -58,6 +58,7 @@ fn route(family: Family, table: u32) -> impl Strategy<Value = Route> {
         object: values.3,
         metrics: lists.1,
         extra: lists.2,
+        unknown_kind: values.1.and_then(|number| u8::try_from(number % 512).ok()),
         fixed: rest.3,
         expires: Expiry(values.4),
     })

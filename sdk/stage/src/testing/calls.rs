@@ -133,6 +133,7 @@ impl Calls {
     fn route(&self, route: &model::Route) -> Route {
         Route {
             destination: route.dst,
+            source_prefix: route.from,
             kind: route.kind,
             hops: route
                 .hops
@@ -168,6 +169,7 @@ impl Calls {
         };
         Ok(model::RouteSpec {
             dst: route.destination,
+            from: route.source_prefix,
             kind: route.kind,
             hops: route.hops.iter().map(hop).collect::<Result<_, _>>()?,
             metric: route.metric,
