@@ -7,7 +7,7 @@ use catena_cni::result::CniResult;
 use catena_cni::version::SpecVersion;
 use serde_json::Value;
 
-use super::call::{Document, Outcome};
+use super::call::{Document, Export, Outcome};
 use super::error::StageError;
 use super::host::FailedCall;
 use super::limits::{self, Exceeded};
@@ -24,6 +24,19 @@ pub const CONTRACT: &str = "0.1";
 pub fn speaks(version: &str) -> bool {
     let patch = version.strip_prefix(CONTRACT).and_then(|rest| rest.strip_prefix('.'));
     patch.is_some_and(|patch| !patch.is_empty() && patch.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Why a module with these exports of [`PACKAGE`] cannot be used: what nobody calls would enforce nothing. Exports of
+/// other packages are not among them; some toolchains add their own.
+pub fn unknown_export(contract: &str, exports: &[&str]) -> Option<String> {
+    // Types alone ask for nothing to be called.
+    let is_known = |name: &str| name == "types" || Export::ALL.iter().any(|export| export.as_str() == name);
+    let unknown = exports.iter().find(|name| !is_known(name))?;
+    let known = Export::ALL.map(Export::as_str).join(", ");
+    Some(format!(
+        "it exports {PACKAGE}/{unknown}@{contract}, which this catena would never call; of {PACKAGE} {CONTRACT} it knows \
+         {known}; update catena, or build the module without that export"
+    ))
 }
 
 /// What a module must be granted to be loaded: what it declares, and what its imports stand for.
@@ -487,6 +500,15 @@ mod tests {
             ("env/x", "does not know"),
         ] {
             assert!(required([bad], &Grants::default()).unwrap_err().contains(part), "{bad}");
+        }
+    }
+
+    #[test]
+    fn exports() {
+        assert_eq!(unknown_export("0.1.4", &["admit", "arrange", "settings", "stage", "types"]), None);
+        let why = unknown_export("0.1.4", &["admit", "veto"]).unwrap();
+        for part in ["catena:stage/veto@0.1.4", "catena:stage 0.1 ", "arrange, admit, stage, settings"] {
+            assert!(why.contains(part), "{part} in {why}");
         }
     }
 

@@ -10,7 +10,7 @@ use super::builtin::Builtin;
 use super::call::Export;
 use super::engine::engine;
 use super::error::ModuleError;
-use super::grants::{is_wasi, required, speaks};
+use super::grants::{is_wasi, required, speaks, unknown_export};
 use super::host::State;
 use super::wasi;
 use crate::node::{Grants, Limits};
@@ -62,7 +62,7 @@ impl Facts<'_> {
         ModuleError::Contract { name: self.name.to_owned(), digest: self.digest.to_owned(), cause }
     }
 
-    /// Checks that the module may run: right contract, known imports, everything it needs granted.
+    /// Checks that the module may run: right contract, known imports and exports, everything it needs granted.
     ///
     /// # Errors
     /// [`ModuleError::Contract`] or [`ModuleError::Ungranted`].
@@ -75,8 +75,16 @@ impl Facts<'_> {
                 super::grants::CONTRACT
             )));
         }
-        let required = required(self.imports.iter().copied(), &self.wants)
+        if let Some(cause) = unknown_export(self.contract, &self.exports) {
+            return Err(self.contract_error(cause));
+        }
+        let mut required = required(self.imports.iter().copied(), &self.wants)
             .map_err(|cause| self.contract_error(cause))?;
+        // Which operations on which links a module needs that does not say so, nobody knows: any grant will do, and
+        // each call is checked against it.
+        if self.wants.routes.is_none() && self.grants.routes.is_some() {
+            required.routes = None;
+        }
         let missing = self.grants.missing(&required);
         if missing.is_empty() {
             return Ok(());

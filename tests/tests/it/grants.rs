@@ -221,6 +221,22 @@ fn routes_without_a_link() {
     }
 }
 
+/// Less than the usual grant is enough to be loaded: each call is judged by itself.
+#[test]
+fn a_grant_may_be_narrower_than_the_usual_one() {
+    for (routes, refused) in [
+        (json!({"links": ["other"], "ops": ["read"]}), None),
+        (json!({"ops": []}), Some(r#""ops":["read"]"#)),
+        (json!({"ops": ["add"]}), Some(r#""ops":["read","add"]"#)),
+    ] {
+        let tried = Try::new("routes", &json!({"log": true, "routes": routes}), &json!({"op": "read"}));
+        match refused {
+            None => drop(tried.add(&Pod::new(&tried.world, "pod")).result()),
+            Some(grant) => tried.is_refused(105, grant),
+        }
+    }
+}
+
 impl Try {
     fn is_refused_at_load(&self, grant: &str) {
         let pod = Pod::new(&self.world, "late");

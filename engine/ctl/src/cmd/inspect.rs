@@ -2,7 +2,7 @@ use std::path::Path;
 
 use catena::node::{Grants, LockEntry, ModuleLock, ModuleName, NodeConfig, OwnedDir, Root};
 use catena::wasm::builtin::{BUILTINS, Builtin};
-use catena::wasm::grants::required;
+use catena::wasm::grants::{required, unknown_export};
 use serde_json::{Value, json};
 
 use super::install::{options, read};
@@ -108,7 +108,10 @@ fn of_file(path: &Path, description: &Description) -> Report {
         wants: &description.wants,
     }
     .write(&mut text);
-    let needs = required(description.imports.iter().map(String::as_str), &description.wants);
+    let needs = match unknown_export(&description.contract, &texts(&description.exports)) {
+        None => required(description.imports.iter().map(String::as_str), &description.wants),
+        Some(why) => Err(why),
+    };
     match &needs {
         Ok(needs) => {
             line(&mut text, "needs", &needs.to_string());

@@ -99,6 +99,68 @@ fn unknown_interfaces_and_contracts_are_named() {
     refused(node.try_install("x", &other, &[]), 1, &["0.7.0", "speaks", "0.1"]);
 }
 
+/// A component that exports `stage` and, for another version of the contract, one more interface.
+fn with_export(interface: &str, contract: &str) -> Vec<u8> {
+    let text = format!(
+        r#"(component
+            (core module $m
+                (memory (export "memory") 1)
+                (func (export "run"))
+            )
+            (core instance $i (instantiate $m))
+            (func $run (canon lift (core func $i "run")))
+            (instance $one (export "run" (func $run)))
+            (export "catena:stage/admit@{contract}" (instance $one))
+            (export "catena:stage/{interface}@{contract}" (instance $one))
+            (export "example:other/{interface}@{contract}" (instance $one)))"#
+    );
+    wat::parse_str(text).expect("a component")
+}
+
+/// What nobody calls enforces nothing.
+#[test]
+fn an_export_that_nobody_would_call_is_refused() {
+    let node = Node::new();
+    let veto = with_export("veto", "0.1.4");
+    let words = ["catena:stage/veto@0.1.4", "catena:stage 0.1 ", "arrange, admit, stage, settings"];
+    refused(node.try_install("x", &veto, &[]), 1, &words);
+    let file = node.write("/tmp/veto.wasm", &veto);
+    let report = json_of(node.ctl(&["inspect", file.to_str().unwrap(), "--json"]));
+    assert!(report["refused"].as_str().unwrap().contains(words[0]), "{report}");
+    // With known interfaces only it gets as far as their types.
+    let known = with_export("stage", "0.1.4");
+    refused(node.try_install("x", &known, &[]), 1, &["an export is not what the contract says"]);
+
+    // One that was installed before is not run either.
+    node.install("y", &stage("", ANSWER), &[]);
+    let lock = node.path("/var/lib/catena/modules/lock.json");
+    let recorded = std::fs::read_to_string(&lock).unwrap();
+    std::fs::write(&lock, recorded.replacen(r#""stage""#, r#""stage","veto""#, 1)).unwrap();
+    let error = node.module("y").unwrap_err();
+    assert_eq!(error.code(), 104);
+    assert!(error.to_string().contains("catena:stage/veto@0.1.0"), "{error}");
+}
+
+#[test]
+fn a_module_that_does_not_say_what_it_needs_may_have_less_than_the_usual() {
+    let node = Node::new();
+    let fields = r#"(import "catena:stage/routes@0.1.0" "list" (func $list (param i32 i32 i32 i32)))"#;
+    let body = format!("(call $list (i32.const 0) (i32.const 1) (i32.const 254) (i32.const 2048)) {ANSWER}");
+    let lists = stage(fields, &body);
+    let usual = r#"routes={"links":["@attachment"],"ops":["read"],"tables":[254]}"#;
+    refused(node.try_install("x", &lists, &[]), 1, &[&format!("--grant '{usual}'")]);
+    let narrow = r#"routes={"links":["eth0"],"ops":["read"]}"#;
+    node.install("x", &lists, &[narrow]);
+    let rule = json!({"modules": {"x": {"grants": {"routes": {"links": ["eth0"], "ops": ["read"]}}}}});
+    node.write("/etc/catena/node.json", rule.to_string());
+    assert!(node.module("x").is_ok());
+    node.write("/etc/catena/node.json", r#"{"modules": {"x": {"grants": {}}}}"#);
+    assert!(node.module("x").unwrap_err().to_string().contains(r#""ops":["read"]"#));
+    // One that says it gets no less.
+    let says = wanting(&lists, r#"{"routes":{"ops":["read","add"]}}"#);
+    refused(node.try_install("z", &says, &[narrow]), 1, &[r#""ops":["read","add"]"#]);
+}
+
 #[test]
 fn pins() {
     let node = Node::new();
