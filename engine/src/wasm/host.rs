@@ -44,11 +44,6 @@ impl Host {
             container_id: container_id.to_owned(),
         }
     }
-
-    /// The last error that was logged: a panic's message, if there was one.
-    pub(super) fn last_error(&self) -> Option<&str> {
-        self.logs.iter().rev().find(|line| line.level == Level::Error).map(|line| line.text.as_str())
-    }
 }
 
 impl fmt::Debug for Host {
@@ -115,6 +110,9 @@ pub(super) struct State {
     pub(super) grants: Arc<Grants>,
     pub(super) meter: Meter,
     pub(super) wasi: Option<Wasi>,
+    /// What the module itself logged last as an error, though there may have been no room for it: a panic's message,
+    /// if there was one.
+    pub(super) last_error: Option<String>,
     calls: u32,
     log_calls: usize,
 }
@@ -127,7 +125,7 @@ impl State {
         limits: Limits,
         wasi: Option<Wasi>,
     ) -> Self {
-        Self { host, name, grants, meter: Meter::new(limits), wasi, calls: 0, log_calls: 0 }
+        Self { host, name, grants, meter: Meter::new(limits), wasi, last_error: None, calls: 0, log_calls: 0 }
     }
 
     /// Numbers a call of `routes` or `links`, from 1.
@@ -153,6 +151,9 @@ impl State {
 
     /// Keeps a log line if there is room.
     pub(super) fn log(&mut self, level: Level, text: &str) {
+        if level == Level::Error {
+            self.last_error = Some(plain(text, limits::LOG_LINE));
+        }
         if self.host.logs.len() < self.meter.limits.log_lines {
             self.host.logs.push(LogLine { level, text: plain(text, limits::LOG_LINE) });
         } else {

@@ -62,7 +62,7 @@ impl Module {
         (answer, host, usage)
     }
 
-    /// Works on a result. On check and del the outcome has neither result nor publications.
+    /// Works on a result. On check and del the outcome has neither result nor tags nor publications.
     pub fn run(&self, call: &Call, document: &Document, host: Host) -> Answer<Outcome> {
         let linked = match self.linked() {
             Ok(linked) => linked,
@@ -77,6 +77,7 @@ impl Module {
             let mut outcome = Outcome::from(answered);
             if call.command != Command::Add {
                 outcome.result = None;
+                outcome.tags.clear();
                 outcome.publications.clear();
             }
             check_outcome(document, &outcome, &self.grants, &self.limits)?;
@@ -126,7 +127,8 @@ impl Module {
         host.failed_calls.clear();
         let state = State::new(host, Arc::clone(&self.name), Arc::clone(&self.grants), self.limits, wasi);
         let mut store = limits::store(linked.pre.engine(), state);
-        // A panic in a host function unwinds through the guest. It must not take the journal with it.
+        // wasmtime catches a host function's panic before the guest's frames and goes on with it behind them. It must
+        // not take the journal with it.
         let answer = catch_unwind(AssertUnwindSafe(|| {
             let _entered = runtime.as_ref().map(tokio::runtime::Handle::enter);
             inject::point("wasm/call");
@@ -141,7 +143,11 @@ impl Module {
         let answer = match answer {
             Ok(Ok(Ok(answer))) => Ok(answer),
             Ok(Ok(Err(error))) => Err(said(error)),
-            Ok(Err(error)) => Err(classify(&error, &self.limits, state.host.last_error())),
+            Ok(Err(error)) => {
+                let stderr = || state.wasi.as_ref().and_then(Wasi::last_words);
+                let last_words = state.last_error.take().or_else(stderr);
+                Err(classify(&error, &self.limits, last_words.as_deref()))
+            }
             Err(payload) => Err(StageError::Internal(panic::text(&*payload).to_owned())),
         };
         (answer, state.host, usage)
@@ -174,8 +180,8 @@ fn said(error: types::Error) -> StageError {
     }
 }
 
-/// Why a run ended without an answer. `last_words` is what the module logged last as an error: a panic's
-/// message, since a panic ends as a bare trap.
+/// Why a run ended without an answer. `last_words` is what the module logged last as an error, or wrote last to
+/// standard error: a panic's message, since a panic ends as a bare trap.
 fn classify(error: &wasmtime::Error, limits: &Limits, last_words: Option<&str>) -> StageError {
     let backtrace = backtrace(error);
     if let Some(exceeded) = error.downcast_ref::<Exceeded>() {

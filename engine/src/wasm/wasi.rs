@@ -114,6 +114,11 @@ impl Wasi {
         self.runtime.handle().clone()
     }
 
+    /// What was last written to standard error, if anything.
+    pub(super) fn last_words(&self) -> Option<String> {
+        last_words(&String::from_utf8_lossy(&self.output[1].1.contents()))
+    }
+
     /// What was written to standard output and error, line by line.
     pub(super) fn lines(&self) -> Vec<(Level, String)> {
         let mut lines = Vec::new();
@@ -123,6 +128,20 @@ impl Wasi {
         }
         lines
     }
+}
+
+/// What of standard error says best why a module ended, in one line: languages write a panic or an exception there
+/// before they trap. Most have the message in the last line; Rust and Go write more behind it.
+fn last_words(stderr: &str) -> Option<String> {
+    let lines = || stderr.lines().filter(|line| !line.trim().is_empty());
+    // Rust: "thread '<unnamed>' panicked at src/lib.rs:1:2:", the message, a note.
+    let panicked = |line: &&str| line.starts_with("thread ") && line.contains(" panicked at ");
+    if let Some(at) = lines().collect::<Vec<_>>().iter().rposition(panicked) {
+        return Some(lines().skip(at).take(2).collect::<Vec<_>>().join(" "));
+    }
+    // Go: "panic: " and the message, then its goroutines.
+    let panic = |line: &&str| line.starts_with("panic: ") || line.starts_with("fatal error: ");
+    lines().rfind(panic).or_else(|| lines().next_back()).map(|line| line.trim().to_owned())
 }
 
 impl WasiView for State {
@@ -174,6 +193,25 @@ mod tests {
         assert_ne!(one, seeded("b", "secure", 100));
         assert_ne!(one, seeded("a", "seed", 100));
         assert_eq!(one.len(), 100);
+    }
+
+    #[test]
+    fn the_words_that_say_why() {
+        let python =
+            "Traceback (most recent call last):\n  File \"app.py\", line 3, in run\nValueError: no tier\n\n";
+        let rust = "thread '<unnamed>' (1) panicked at src/lib.rs:3:5:\nno tier\n\
+                    note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n";
+        let go = "panic: no tier\n\ngoroutine 1 [running]:\nmain.run()\n\t/src/main.go:3 +0x2\n";
+        for (stderr, words) in [
+            (python, Some("ValueError: no tier")),
+            (rust, Some("thread '<unnamed>' (1) panicked at src/lib.rs:3:5: no tier")),
+            (go, Some("panic: no tier")),
+            ("one\n two \n", Some("two")),
+            (" \n\n", None),
+            ("", None),
+        ] {
+            assert_eq!(last_words(stderr).as_deref(), words);
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ const WIT: &str = r#"
 package test:more { world more {
     import wasi:io/error@0.2.0; import wasi:io/poll@0.2.0; import wasi:io/streams@0.2.0;
     import wasi:clocks/wall-clock@0.2.0; import wasi:clocks/monotonic-clock@0.2.0;
-    import wasi:random/random@0.2.0; import wasi:cli/stdout@0.2.0; import wasi:cli/exit@0.2.0;
+    import wasi:random/random@0.2.0; import wasi:cli/stdout@0.2.0; import wasi:cli/stderr@0.2.0; import wasi:cli/exit@0.2.0;
     import wasi:cli/environment@0.2.0; import wasi:filesystem/types@0.2.0; import wasi:filesystem/preopens@0.2.0;
     import wasi:sockets/instance-network@0.2.0;
 } }
@@ -32,6 +32,7 @@ package wasi:clocks@0.2.0 {
 package wasi:random@0.2.0 { interface random { get-random-u64: func() -> u64; } }
 package wasi:cli@0.2.0 {
     interface stdout { use wasi:io/streams@0.2.0.{output-stream}; get-stdout: func() -> output-stream; }
+    interface stderr { use wasi:io/streams@0.2.0.{output-stream}; get-stderr: func() -> output-stream; }
     interface exit { exit: func(status: result); }
     interface environment { get-arguments: func() -> list<string>; }
 }
@@ -121,6 +122,49 @@ fn standard_output_is_the_log() {
     answer.unwrap();
     let lines: Vec<&str> = host.logs.iter().map(|line| line.text.as_str()).collect();
     assert_eq!(lines, ["one", "two\\u{1b}[2J"]);
+}
+
+/// Where the text at 8 is written to standard error before a trap, after `more`.
+fn traps_with_words(text: &str, more: &str) -> StageError {
+    let fields = format!(
+        r#"(import "wasi:cli/stderr@0.2.0" "get-stderr" (func $stderr (result i32)))
+        (import "wasi:io/streams@0.2.0" "[method]output-stream.blocking-write-and-flush" (func $write (param i32 i32 i32 i32)))
+        (import "catena:stage/log@0.1.0" "write" (func $log (param i32 i32 i32)))
+        (data (i32.const 8) "{text}") (data (i32.const 1008) "an info an error")"#
+    );
+    let length = text.replace("\\n", "n").len();
+    let body = format!(
+        "(local $i i32) {more}
+         (call $write (call $stderr) (i32.const 8) (i32.const {length}) (i32.const 2048)) (unreachable)"
+    );
+    run(&stage(&fields, &body), &["log=true"]).0.unwrap_err()
+}
+
+/// Languages with a runtime of their own write why they end to standard error.
+#[test]
+fn the_last_words_of_a_module() {
+    let python = "Traceback (most recent call last):\\n  in run\\nValueError: no tier\\n";
+    // Log lines at info level, so many that none is left for standard error.
+    let lines = "(loop $l
+        (call $log (i32.const 1) (i32.const 1008) (i32.const 7))
+        (local.set $i (i32.add (local.get $i) (i32.const 1))) (br_if $l (i32.lt_u (local.get $i) (i32.const 200))))";
+    let error = "(call $log (i32.const 3) (i32.const 1016) (i32.const 8))";
+    for (more, words) in [
+        (String::new(), "ValueError: no tier"),
+        (lines.to_owned(), "ValueError: no tier"),
+        // What a module says as an error goes before, whether or not there was room for it.
+        (error.to_owned(), "an error"),
+        (format!("{lines} {error}"), "an error"),
+    ] {
+        let trap = traps_with_words(python, &more);
+        let StageError::Trap { message, .. } = &trap else { panic!("{trap}") };
+        assert!(
+            message.contains("unreachable") && message.ends_with(&format!("it had logged: {words}")),
+            "{message}"
+        );
+    }
+    let trap = traps_with_words("", "");
+    assert!(!trap.to_string().contains("logged"), "{trap}");
 }
 
 #[test]
