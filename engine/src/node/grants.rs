@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+pub use catena_contract::Member;
 use serde_json::{Map, Value, json};
 
 use super::object::{Object, Problems};
@@ -79,33 +80,6 @@ impl RouteOp {
             Self::Delete => "delete",
             Self::Add => "add",
             Self::Replace => "replace",
-        }
-    }
-}
-
-/// A member of a CNI result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Member {
-    /// `routes`, and the gateways that `ips` carries.
-    Routes,
-    /// `dns`.
-    Dns,
-    /// `ips`.
-    Ips,
-    /// `interfaces`.
-    Interfaces,
-}
-
-impl Member {
-    const ALL: [Self; 4] = [Self::Routes, Self::Dns, Self::Ips, Self::Interfaces];
-
-    /// The spelling in a grant.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Routes => "routes",
-            Self::Dns => "dns",
-            Self::Ips => "ips",
-            Self::Interfaces => "interfaces",
         }
     }
 }

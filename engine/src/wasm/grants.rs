@@ -3,16 +3,15 @@
 use std::collections::BTreeSet;
 
 use catena_cni::json;
-use catena_cni::result::CniResult;
-use catena_cni::version::SpecVersion;
+use catena_contract::{self as contract, Grant, Refusal};
 use serde_json::Value;
 
 use super::call::{Document, Export, Outcome};
 use super::error::StageError;
 use super::host::FailedCall;
-use super::limits::{self, Exceeded};
+use super::limits::Exceeded;
 use super::pointer;
-use crate::node::{Grants, Limits, Member, RouteGrant, RouteOp};
+use crate::node::{Grants, Limits, RouteGrant, RouteOp};
 
 /// The contract's package.
 pub const PACKAGE: &str = "catena:stage";
@@ -96,10 +95,13 @@ pub fn check_outcome(
     limits: &Limits,
 ) -> Result<(), StageError> {
     if let Some(after) = &outcome.result {
-        check_result(before, after, grants, limits)?;
+        if after.text.len() > limits.result {
+            return Err(Exceeded::new("bytes of a result", limits.result, "resultKiB").into());
+        }
+        contract::result(plain(before), plain(after), |member| grants.result.contains(&member))?;
     }
-    check_tags(&outcome.tags)?;
-    check_publications(&outcome.publications, grants)
+    contract::tags(&outcome.tags)?;
+    Ok(contract::publications(&outcome.publications, |key| grants.publish.contains(key))?)
 }
 
 /// Checks that what is tolerated did fail, and says why it is tolerated.
@@ -107,155 +109,31 @@ pub fn check_outcome(
 /// # Errors
 /// [`StageError::BadOutcome`].
 pub fn check_tolerations(tolerated: &[(u32, String)], failed: &[FailedCall]) -> Result<(), StageError> {
-    for (call, reason) in tolerated {
-        if !failed.iter().any(|failed| failed.call == *call) {
-            return Err(StageError::BadOutcome(format!("it tolerates call {call}, which did not fail")));
-        }
-        if reason.trim().is_empty() {
-            return Err(StageError::BadOutcome(format!("it tolerates call {call} without a reason")));
-        }
-    }
-    Ok(())
+    Ok(contract::tolerations(tolerated, |call| failed.iter().any(|failed| failed.call == call))?)
 }
 
-fn check_tags(tags: &[String]) -> Result<(), StageError> {
-    if tags.len() > limits::TAGS {
-        return Err(Exceeded::fixed("tags", limits::TAGS).into());
-    }
-    let is_tag = |tag: &str| {
-        let rest = |byte: u8| {
-            byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_' | b'.')
-        };
-        let first = tag.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-        first && tag.len() <= limits::TAG && tag.bytes().all(rest)
-    };
-    match tags.iter().find(|tag| !is_tag(tag)) {
-        Some(tag) => Err(StageError::BadOutcome(format!(
-            "the tag {:?} is not 1 to {} of a-z, 0-9, '.', '_', '-'",
-            tag.chars().take(limits::TAG).collect::<String>(),
-            limits::TAG
-        ))),
-        None => Ok(()),
-    }
+fn plain(document: &Document) -> contract::Document<'_> {
+    contract::Document { format: &document.format, text: &document.text }
 }
 
-fn check_publications(publications: &[(String, String)], grants: &Grants) -> Result<(), StageError> {
-    let mut keys = BTreeSet::new();
-    let mut bytes = 0usize;
-    for (key, text) in publications {
-        if !grants.publish.contains(key) {
-            let key: String = key.chars().take(253).collect();
-            let wanted = Grants { publish: BTreeSet::from([key.clone()]), ..Grants::default() };
-            return Err(StageError::Ungranted(format!(
-                "it publishes {key:?}, which needs the grant {wanted}"
-            )));
-        }
-        if !keys.insert(key) {
-            return Err(StageError::BadOutcome(format!("it publishes {key:?} twice")));
-        }
-        if let Err(error) = json::parse(text.as_bytes()) {
-            return Err(StageError::BadOutcome(format!("what it publishes as {key:?} is not JSON: {error}")));
-        }
-        bytes = bytes.saturating_add(key.len()).saturating_add(text.len());
-    }
-    if bytes > limits::PUBLICATIONS {
-        return Err(Exceeded::fixed("bytes of publications", limits::PUBLICATIONS).into());
-    }
-    Ok(())
-}
-
-fn check_result(
-    before: &Document,
-    after: &Document,
-    grants: &Grants,
-    limits: &Limits,
-) -> Result<(), StageError> {
-    if after.text.len() > limits.result {
-        return Err(Exceeded::new("bytes of a result", limits.result, "resultKiB").into());
-    }
-    if after == before {
-        return Ok(());
-    }
-    let bad = |what: String| StageError::BadOutcome(what);
-    let value = json::parse(after.text.as_bytes())
-        .map_err(|error| bad(format!("its result is not JSON: {error}")))?;
-    let Some(version) = after.format.strip_prefix("cni/") else {
-        let unchanged = before.format == after.format
-            && json::parse(before.text.as_bytes()).is_ok_and(|old| old == value);
-        return if unchanged {
-            Ok(())
-        } else {
-            Err(bad(format!(
-                "its result has the format {:?}; a changed result is cni/VERSION",
-                plain_format(&after.format)
-            )))
-        };
-    };
-    let Some(version) = SpecVersion::from_text(version) else {
-        return Err(bad(format!(
-            "its result has the format {:?}, of no known CNI version",
-            plain_format(&after.format)
-        )));
-    };
-    let (new, found) = CniResult::read(&value).map_err(|error| bad(format!("its result: {error}")))?;
-    if found != version {
-        return Err(bad(format!(
-            "its result says cniVersion {}, but its format {}",
-            found.as_str(),
-            after.format
-        )));
-    }
-    let old = json::parse(before.text.as_bytes()).ok().and_then(|value| CniResult::read(&value).ok());
-    let old = old.map(|(result, _)| result).unwrap_or_default();
-    match ungranted_change(&old, &new, grants) {
-        None => Ok(()),
-        Some((what, None)) => {
-            Err(StageError::Ungranted(format!("it changes {what} of the result, which no grant allows")))
-        }
-        Some((what, Some(member))) => {
-            let wanted = Grants { result: BTreeSet::from([member]), ..Grants::default() };
-            Err(StageError::Ungranted(format!(
-                "it changes {what} of the result, which needs the grant {wanted}"
-            )))
+impl From<Refusal> for StageError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Bad(what) => Self::BadOutcome(what),
+            Refusal::Ungranted { what, grant: None } => {
+                Self::Ungranted(format!("{what}, which no grant allows"))
+            }
+            Refusal::Ungranted { what, grant: Some(grant) } => {
+                let mut wanted = Grants::default();
+                match grant {
+                    Grant::Publish(key) => drop(wanted.publish.insert(key)),
+                    Grant::Result(member) => drop(wanted.result.insert(member)),
+                }
+                Self::Ungranted(format!("{what}, which needs the grant {wanted}"))
+            }
+            Refusal::Limit { what, most } => Exceeded::fixed(what, most).into(),
         }
     }
-}
-
-fn plain_format(format: &str) -> String {
-    format.chars().take(32).collect()
-}
-
-/// The first member that changed without a grant, and the grant that would allow it.
-fn ungranted_change(
-    old: &CniResult,
-    new: &CniResult,
-    grants: &Grants,
-) -> Option<(&'static str, Option<Member>)> {
-    let granted = |member| grants.result.contains(&member);
-    let addresses = |result: &CniResult| {
-        let without_gateway =
-            |ip: &catena_cni::result::IpConfig| (ip.address, ip.interface, ip.extra.clone());
-        result.ips.iter().map(without_gateway).collect::<Vec<_>>()
-    };
-    // A gateway is where a route leads, so it goes with the routes; an address is not.
-    let gateways = |result: &CniResult| result.ips.iter().map(|ip| ip.gateway).collect::<Vec<_>>();
-    let changed = [
-        (
-            old.interfaces != new.interfaces && !granted(Member::Interfaces),
-            "interfaces",
-            Some(Member::Interfaces),
-        ),
-        (addresses(old) != addresses(new) && !granted(Member::Ips), "ips", Some(Member::Ips)),
-        (
-            gateways(old) != gateways(new) && !granted(Member::Ips) && !granted(Member::Routes),
-            "a gateway in ips",
-            Some(Member::Routes),
-        ),
-        (old.routes != new.routes && !granted(Member::Routes), "routes", Some(Member::Routes)),
-        (old.dns != new.dns && !granted(Member::Dns), "dns", Some(Member::Dns)),
-        (old.extra != new.extra, "a member that the CNI specification does not know", None),
-    ];
-    changed.into_iter().find(|(changed, ..)| *changed).map(|(_, what, member)| (what, member))
 }
 
 /// Checks a config that `admit` rewrote, and gives it back as the delegate shall get it: written anew, so that
@@ -308,6 +186,7 @@ fn may_rewrite(place: &str, grants: &Grants) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use catena_cni::version::SpecVersion;
     use serde_json::json;
 
     use super::*;
@@ -449,7 +328,7 @@ mod tests {
         assert!(error.to_string().contains(r#"{"publish":["example.com/c"]}"#), "{error}");
         assert_eq!(published(&[("example.com/a", "[]"), ("example.com/a", "[]")]).unwrap_err().code(), 106);
         assert_eq!(published(&[("example.com/a", "[")]).unwrap_err().code(), 106);
-        let large = format!("\"{}\"", "x".repeat(limits::PUBLICATIONS));
+        let large = format!("\"{}\"", "x".repeat(contract::PUBLICATIONS));
         assert_eq!(published(&[("example.com/a", &large)]).unwrap_err().code(), 103);
     }
 

@@ -14,12 +14,6 @@ pub const STACK: usize = 512 << 10;
 pub const LOG_LINE: usize = 1024;
 /// Bytes of an error text from a stage: what a CNI error's reader may still read.
 pub const MESSAGE: usize = 4096;
-/// Tags of one outcome.
-pub const TAGS: usize = 32;
-/// Bytes of a tag.
-pub const TAG: usize = 64;
-/// Bytes of all publications of one outcome: what the Kubernetes API takes as annotations of one object.
-pub const PUBLICATIONS: usize = 256 << 10;
 /// Resource handles that a guest may hold, such as WASI's open files.
 pub const HANDLES: usize = 1024;
 /// Bytes of standard output, and of standard error, through WASI. What is beyond is an error to the guest.

@@ -13,6 +13,9 @@ use crate::route::{
     Change, ErrorKind, Family, Hop, KernelRoutes, LinkReference, Report, Route, RouteError, RoutesError, Undo,
 };
 
+const NO_NAMESPACE: &str = "no namespace";
+const GONE: &str = "this call has no network namespace";
+
 #[derive(Debug)]
 pub(crate) struct Calls {
     pod: Rc<RefCell<Pod>>,
@@ -29,11 +32,28 @@ impl Calls {
     }
 
     pub(crate) fn link(&self, name: &str) -> Result<Option<Link>, LinkError> {
-        Ok(self.links.iter().find(|link| link.answers_to(name)).map(link))
+        self.ask(|links| model::Link::named(links, name).first().copied().map(link))
     }
 
     pub(crate) fn links(&self) -> Result<Vec<Link>, LinkError> {
-        Ok(self.links.iter().map(link).collect())
+        self.ask(|links| links.iter().map(link).collect())
+    }
+
+    fn ask<T>(&self, look: impl FnOnce(&[model::Link]) -> T) -> Result<T, LinkError> {
+        let pod = &mut *self.pod.borrow_mut();
+        pod.calls += 1;
+        if !pod.gone {
+            return Ok(look(&self.links));
+        }
+        let error = LinkError {
+            call: pod.calls,
+            namespace: NO_NAMESPACE.to_owned(),
+            errno: None,
+            kernel_message: None,
+            message: format!("links in {NO_NAMESPACE}: {GONE}"),
+        };
+        pod.failed.push((error.call, error.to_string()));
+        Err(error)
     }
 
     pub(crate) fn routes(
@@ -42,11 +62,12 @@ impl Calls {
         default_only: bool,
         table: u32,
     ) -> Result<Vec<Route>, RoutesError> {
-        self.call(|pod| {
+        self.call("list", |pod| {
             let all = pod.table.routes(family, table).map_err(|e| failure(vec![e], None))?;
             let seen = all
                 .iter()
-                .filter(|route| pod.scope.touches(route) && (!default_only || route.dst.is_default()));
+                .filter(|route| pod.scope.touches(route) && route.can_be_named())
+                .filter(|route| !default_only || route.dst.is_default());
             Ok(seen.map(|route| self.route(route)).collect())
         })
     }
@@ -65,8 +86,9 @@ impl Calls {
 
     fn changes(&self, operation: &str, changes: &[Change]) -> Result<Report, RoutesError> {
         self.change(operation, |pod| {
-            let changes: Result<Vec<_>, _> = changes.iter().map(|change| self.change_of(change)).collect();
             let Pod { table, scope, journal, .. } = pod;
+            let changes: Result<Vec<_>, _> =
+                changes.iter().map(|change| self.change_of(scope, change)).collect();
             Ok(table.apply(scope, &changes?, journal))
         })
     }
@@ -80,9 +102,9 @@ impl Calls {
         kernel: KernelRoutes,
     ) -> Result<Report, RoutesError> {
         self.change("replace", |pod| {
-            let wanted: Result<Vec<_>, _> = wanted.iter().map(|route| self.spec(route)).collect();
-            let (link, keep) = (self.index(link)?, kernel == KernelRoutes::Keep);
             let Pod { table: simulated, scope, journal, .. } = pod;
+            let wanted: Result<Vec<_>, _> = wanted.iter().map(|route| self.spec(scope, route)).collect();
+            let (link, keep) = (self.index(scope, link)?, kernel == KernelRoutes::Keep);
             Ok(simulated.replace(scope, link, family, table, &wanted?, keep, journal))
         })
     }
@@ -92,12 +114,12 @@ impl Calls {
         operation: &str,
         work: impl FnOnce(&mut Pod) -> Result<Result<model::Applied, model::ApplyFailure>, Refusal>,
     ) -> Result<Report, RoutesError> {
-        self.call(|pod| {
+        self.call(operation, |pod| {
             if pod.read_only {
                 let refusal = Refusal::new(ErrorKind::Denied, "only a stage's add may change routes");
-                return Err(refusal.into_error(operation, pod));
+                return Err(refusal.into_error(operation, pod.table.namespace()));
             }
-            match work(pod).map_err(|refusal| refusal.into_error(operation, pod))? {
+            match work(pod).map_err(|refusal| refusal.into_error(operation, pod.table.namespace()))? {
                 Ok(applied) => Ok(Report {
                     added: applied.added.iter().map(|route| self.route(route)).collect(),
                     deleted: applied.deleted.iter().map(|route| self.route(route)).collect(),
@@ -109,12 +131,20 @@ impl Calls {
     }
 
     /// Numbers the call and remembers a failure.
-    fn call<T>(&self, work: impl FnOnce(&mut Pod) -> Result<T, RoutesError>) -> Result<T, RoutesError> {
+    fn call<T>(
+        &self,
+        operation: &str,
+        work: impl FnOnce(&mut Pod) -> Result<T, RoutesError>,
+    ) -> Result<T, RoutesError> {
         let pod = &mut *self.pod.borrow_mut();
         pod.calls += 1;
-        let done = work(pod).map_err(|error| RoutesError { call: pod.calls, ..error });
+        let done = match pod.gone {
+            true => Err(Refusal::new(ErrorKind::Namespace, GONE).into_error(operation, NO_NAMESPACE)),
+            false => work(pod),
+        };
+        let done = done.map_err(|error| RoutesError { call: pod.calls, ..error });
         if let Err(error) = &done {
-            pod.failed.push(error.clone());
+            pod.failed.push((error.call, error.to_string()));
         }
         done
     }
@@ -124,10 +154,19 @@ impl Calls {
         link.map_or_else(|| format!("index {index}"), |link| link.name.clone())
     }
 
-    fn index(&self, name: &str) -> Result<u32, Refusal> {
-        let link = self.links.iter().find(|link| link.answers_to(name));
-        link.map(|link| link.index)
-            .ok_or_else(|| Refusal::new(ErrorKind::NoDevice, &format!("there is no link {name:?}")))
+    /// Of several links with one address the only one in the scope, as in catena.
+    fn index(&self, scope: &model::Scope, name: &str) -> Result<u32, Refusal> {
+        let found = model::Link::named(&self.links, name);
+        let mut covered = found.iter().filter(|link| scope.has_link(link.index));
+        match (covered.next(), covered.next(), found.as_slice()) {
+            (Some(link), None, _) | (None, None, [link]) => Ok(link.index),
+            (_, _, []) => Err(Refusal::new(ErrorKind::NoDevice, &format!("there is no link {name:?}"))),
+            (_, _, several) => {
+                let names: Vec<&str> = several.iter().map(|link| link.name.as_str()).collect();
+                let text = format!("several links have the address {name:?}: {}", names.join(", "));
+                Err(Refusal::new(ErrorKind::Invalid, &text))
+            }
+        }
     }
 
     fn route(&self, route: &model::Route) -> Route {
@@ -156,13 +195,13 @@ impl Calls {
         }
     }
 
-    fn spec(&self, route: &Route) -> Result<model::RouteSpec, Refusal> {
+    fn spec(&self, scope: &model::Scope, route: &Route) -> Result<model::RouteSpec, Refusal> {
         let hop = |hop: &Hop| {
             let weight = hop.weight.checked_sub(1).and_then(|weight| u8::try_from(weight).ok());
             let weight = weight.ok_or_else(|| Refusal::new(ErrorKind::Invalid, "a weight is 1 to 256"));
             Ok(model::Hop {
                 gateway: hop.gateway,
-                link: self.index(&hop.link).map_err(|refusal| refusal.about(route))?,
+                link: self.index(scope, &hop.link).map_err(|refusal| refusal.about(route))?,
                 weight: weight.map_err(|refusal| refusal.about(route))?,
                 onlink: hop.onlink,
             })
@@ -183,12 +222,12 @@ impl Calls {
         })
     }
 
-    fn change_of(&self, change: &Change) -> Result<model::Change, Refusal> {
+    fn change_of(&self, scope: &model::Scope, change: &Change) -> Result<model::Change, Refusal> {
         Ok(match change {
-            Change::Add(route) => model::Change::Add(self.spec(route)?),
-            Change::Delete(route) => model::Change::Delete(self.spec(route)?),
+            Change::Add(route) => model::Change::Add(self.spec(scope, route)?),
+            Change::Delete(route) => model::Change::Delete(self.spec(scope, route)?),
             Change::IgnoreRouterAdvertisements(link) => {
-                model::Change::IgnoreRouterAdvertisements(self.index(link)?)
+                model::Change::IgnoreRouterAdvertisements(self.index(scope, link)?)
             }
         })
     }
@@ -222,10 +261,9 @@ impl Refusal {
         Refusal { route: Some((route.family(), route.to_string())), ..self }
     }
 
-    fn into_error(self, operation: &str, pod: &Pod) -> RoutesError {
+    fn into_error(self, operation: &str, namespace: &str) -> RoutesError {
         let (family, route) = self.route.unzip();
         let about = route.as_ref().map(|route| format!(" route {route:?}")).unwrap_or_default();
-        let namespace = pod.table.namespace().to_owned();
         let error = RouteError {
             kind: self.kind,
             operation: operation.to_owned(),
@@ -233,7 +271,7 @@ impl Refusal {
             message: format!("{operation}{about} in {namespace}: {}", self.reason),
             route,
             links: Vec::new(),
-            namespace,
+            namespace: namespace.to_owned(),
             errno: None,
             kernel_message: None,
             offset: None,

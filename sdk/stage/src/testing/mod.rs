@@ -32,14 +32,16 @@ mod tests;
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use catena_cni::error::code;
+use catena_contract::{self as contract, Refusal};
 use catena_routes::{Journal, Link, Mark, Scope, SimulatedTable, Table, Wire};
 use serde_json::{Map, Value, json};
 
 use crate::call::read_config;
 use crate::route::{Family, MAIN};
 use crate::{
-    Admit, Arrange, Call, Candidate, Command, Context, Document, Error, Host, Intent, Level, Mode, Module,
-    Outcome, Problem, RoutesError, Settings, Stage, Verdict,
+    Action, Admit, Arrange, Call, Candidate, Command, Context, Document, Error, Host, Intent, Level, Mode,
+    Module, Outcome, Problem, Settings, Stage, Verdict,
 };
 
 pub(crate) use calls::Calls;
@@ -59,8 +61,10 @@ struct Pod {
     journal: Journal,
     logs: Vec<(Level, String)>,
     calls: u32,
-    failed: Vec<RoutesError>,
+    /// The failed calls: number and error.
+    failed: Vec<(u32, String)>,
     read_only: bool,
+    gone: bool,
 }
 
 impl TestHost {
@@ -81,6 +85,24 @@ impl TestHost {
         let index = self.links.len() as u32 + 2;
         self.links.push(Link::simulated(index, name));
         self.rebuilt()
+    }
+
+    /// The module is granted another routing table.
+    pub fn table(self, table: u32) -> TestHost {
+        self.pod.borrow_mut().scope.tables.push(table);
+        self
+    }
+
+    /// The module is granted routes without a link (`@none`), such as blackholes.
+    pub fn routes_without_link(self) -> TestHost {
+        self.pod.borrow_mut().scope.links.push(0);
+        self
+    }
+
+    /// The sandbox has gone: every call fails.
+    pub fn gone(self) -> TestHost {
+        self.pod.borrow_mut().gone = true;
+        self
     }
 
     /// One more route, as `ip route` writes it: `default via 10.1.0.1 dev net1 metric 100`. Its protocol is boot
@@ -132,19 +154,55 @@ impl TestHost {
         self.pod.borrow().calls
     }
 
-    /// Calls `arrange` for these attachments (the contract's JSON array).
+    /// Calls `arrange` for these attachments (the contract's JSON array). As in catena, an answer that is no arrangement
+    /// of them is an error (code 106).
     pub fn arrange<M: Arrange>(&self, call: &TestCall, attachments: &Value) -> Result<Vec<Intent>, Error> {
         let attachments = Candidate::read_all(&attachments.to_string())?;
-        self.guarded(true, |host| M::arrange(&call.typed::<M>(Command::Add)?, &attachments, host))
+        let intents =
+            self.guarded(true, |host| M::arrange(&call.typed::<M>(Command::Add)?, &attachments, host))?;
+        if intents.len() != attachments.len() {
+            let (are, should) = (intents.len(), attachments.len());
+            return Err(unusable(code::BAD_OUTCOME, format!("{are} intents for {should} attachments")));
+        }
+        intents.iter().try_for_each(|intent| {
+            Family::ALL.into_iter().try_for_each(|family| match intent.family(family) {
+                Action::Override(gateways) if gateways.is_empty() => {
+                    Err(unusable(code::BAD_OUTCOME, "override without gateways"))
+                }
+                Action::Override(gateways) => {
+                    match gateways.iter().find(|gateway| Family::of(**gateway) != family) {
+                        Some(gateway) => Err(unusable(
+                            code::BAD_OUTCOME,
+                            format!("gateway {gateway} is of the other family"),
+                        )),
+                        None => Ok(()),
+                    }
+                }
+                _ => Ok(()),
+            })
+        })?;
+        Ok(intents)
     }
 
-    /// Calls `admit` for a config.
+    /// Calls `admit` for a config, which in meta mode is a list (`plugins`). As in catena, a rewrite that is no object,
+    /// or that nobody would get, is an error (code 106). Whether the node grants it is not asked here.
     pub fn admit<M: Admit>(&self, call: &TestCall, config: &Value) -> Result<Verdict, Error> {
-        self.guarded(true, |host| M::admit(&call.typed::<M>(Command::Add)?, config, host))
+        let verdict = self.guarded(true, |host| M::admit(&call.typed::<M>(Command::Add)?, config, host))?;
+        match &verdict {
+            Verdict::Rewrite(_) if call.mode == Mode::Chained => Err(unusable(
+                code::BAD_OUTCOME,
+                "in chained mode there is no delegate that would get the config",
+            )),
+            Verdict::Rewrite(config) if !config.is_object() => {
+                Err(unusable(code::BAD_OUTCOME, "the config that it wrote is not an object"))
+            }
+            _ => Ok(verdict),
+        }
     }
 
-    /// Runs the stage on a result, as after the delegate's ADD. As in catena, an error undoes the routes, and a
-    /// failed call that the outcome does not tolerate is an error.
+    /// Runs the stage on a result, as after the delegate's ADD. As in catena, an error undoes the routes, a failed call
+    /// that the outcome does not tolerate is an error, and so is an outcome that the contract does not allow (codes 103,
+    /// 105 and 106). Whether the node grants what it publishes and changes is not asked here.
     pub fn add<M: Stage>(&self, call: &TestCall, result: &Value) -> Result<Outcome, Error> {
         self.add_document::<M>(call, &document(result))
     }
@@ -153,23 +211,26 @@ impl TestHost {
     pub fn add_document<M: Stage>(&self, call: &TestCall, document: &Document) -> Result<Outcome, Error> {
         let mark = self.pod.borrow().journal.mark();
         let done = self.guarded(false, |host| M::add(&call.typed::<M>(Command::Add)?, document, host));
-        let done = done.and_then(|outcome| self.judged(outcome));
+        let done = done.and_then(|outcome| self.judged(document, outcome));
         if done.is_err() {
             self.undo(mark);
         }
         done
     }
 
-    /// Runs the stage as after the delegate's CHECK; route changes are denied.
+    /// Runs the stage as after the delegate's CHECK; route changes are denied, and a failed call is an error.
     pub fn check<M: Stage>(&self, call: &TestCall, result: &Value) -> Result<(), Error> {
         let document = document(result);
-        self.guarded(true, |host| M::check(&call.typed::<M>(Command::Check)?, &document, host))
+        self.guarded(true, |host| M::check(&call.typed::<M>(Command::Check)?, &document, host))?;
+        self.judged(&document, Outcome::unchanged()).map(drop)
     }
 
-    /// Runs the stage as before the delegate's DEL; route changes are denied.
+    /// Runs the stage as before the delegate's DEL; route changes are denied, and a failed call is an error (which
+    /// catena logs).
     pub fn del<M: Stage>(&self, call: &TestCall, result: &Value) -> Result<(), Error> {
         let document = document(result);
-        self.guarded(true, |host| M::del(&call.typed::<M>(Command::Del)?, &document, host))
+        self.guarded(true, |host| M::del(&call.typed::<M>(Command::Del)?, &document, host))?;
+        self.judged(&document, Outcome::unchanged()).map(drop)
     }
 
     fn guarded<T>(&self, read_only: bool, work: impl FnOnce(&Host) -> T) -> T {
@@ -181,12 +242,23 @@ impl TestHost {
         work(&Host { calls: Calls::new(self.pod.clone(), self.links.clone()) })
     }
 
-    fn judged(&self, outcome: Outcome) -> Result<Outcome, Error> {
+    /// The rules are the engine's.
+    fn judged(&self, before: &Document, outcome: Outcome) -> Result<Outcome, Error> {
         let pod = self.pod.borrow();
-        let tolerated =
-            |failed: &&RoutesError| outcome.tolerated.iter().any(|(call, _)| *call == failed.call);
-        let swallowed: Vec<String> =
-            pod.failed.iter().filter(|f| !tolerated(f)).map(RoutesError::to_string).collect();
+        let has_failed = |call: u32| pod.failed.iter().any(|(failed, _)| *failed == call);
+        if let Some(after) = &outcome.result {
+            contract::result(plain(before), plain(after), |_| true).map_err(refused)?;
+        }
+        contract::tags(&outcome.tags).map_err(refused)?;
+        contract::publications(&outcome.publications, |_| true).map_err(refused)?;
+        contract::tolerations(&outcome.tolerated, has_failed).map_err(refused)?;
+        let tolerated = |call: u32| outcome.tolerated.iter().any(|(tolerated, _)| *tolerated == call);
+        let swallowed: Vec<&str> = pod
+            .failed
+            .iter()
+            .filter(|(call, _)| !tolerated(*call))
+            .map(|(_, error)| error.as_str())
+            .collect();
         if swallowed.is_empty() { Ok(outcome) } else { Err(Error::failed(swallowed.join("; "))) }
     }
 
@@ -195,6 +267,24 @@ impl TestHost {
         let undo = pod.table.undo(&mut pod.journal, mark);
         assert!(undo.exact, "the simulated table could not be restored: {undo:?}");
     }
+}
+
+/// What catena says of an answer that it does not take.
+fn unusable(code: u32, why: impl std::fmt::Display) -> Error {
+    Error::Failed { code, message: format!("the stage's answer cannot be used: {why}"), details: None }
+}
+
+fn refused(refusal: Refusal) -> Error {
+    let code = match refusal {
+        Refusal::Bad(_) => code::BAD_OUTCOME,
+        Refusal::Ungranted { .. } => code::DENIED,
+        Refusal::Limit { .. } => code::LIMIT,
+    };
+    unusable(code, refusal)
+}
+
+fn plain(document: &Document) -> contract::Document<'_> {
+    contract::Document { format: &document.format, text: &document.text }
 }
 
 /// Judges a config as `catenactl check` would.

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::route::{ErrorKind, Hop, LinkReference, Prefix, Route, Undo};
+use crate::route::{ErrorKind, Hop, Kind, LinkReference, Prefix, Route, Undo};
 
 /// Adds a default route by the gateway that its config names; `tolerate` accepts a refusal, `then` fails.
 struct Adds;
@@ -90,6 +90,184 @@ fn a_failed_call_fails_the_stage_unless_it_is_tolerated() {
     tolerated["tolerate"] = json!(true);
     let outcome = run(&pod(), tolerated).unwrap();
     assert_eq!(outcome.tolerated, [(1, "it is only a test".to_owned())]);
+}
+
+/// Does with the host what its test wants, and says what its test wants.
+struct Says;
+
+#[derive(serde::Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Words {
+    /// Looks for this link and goes on whatever comes.
+    look: Option<String>,
+    /// Tolerates that, with this reason.
+    because: Option<String>,
+    /// Tolerates a call of this number.
+    tolerate: Option<u32>,
+    tags: Vec<String>,
+    publish: Vec<(String, String)>,
+    result: Option<(String, Value)>,
+    intents: usize,
+    rewrite: Option<Value>,
+}
+
+impl Module for Says {
+    type Config = Words;
+}
+
+fn say(words: &Words, host: &Host) -> Outcome {
+    let mut outcome = Outcome::unchanged();
+    if let Some(Err(error)) = words.look.as_deref().map(|name| host.link(name))
+        && let Some(reason) = &words.because
+    {
+        outcome = outcome.tolerate(&error, reason);
+    }
+    outcome.tolerated.extend(words.tolerate.map(|call| (call, "x".to_owned())));
+    outcome.tags.clone_from(&words.tags);
+    outcome.publications.clone_from(&words.publish);
+    outcome.result = words
+        .result
+        .as_ref()
+        .map(|(format, value)| Document { format: format.clone(), text: value.to_string() });
+    outcome
+}
+
+impl Stage for Says {
+    fn add(call: &Call<Words>, _: &Document, host: &Host) -> Result<Outcome, Error> {
+        Ok(say(&call.config, host))
+    }
+
+    fn check(call: &Call<Words>, _: &Document, host: &Host) -> Result<(), Error> {
+        say(&call.config, host);
+        Ok(())
+    }
+
+    fn del(call: &Call<Words>, _: &Document, host: &Host) -> Result<(), Error> {
+        say(&call.config, host);
+        Ok(())
+    }
+}
+
+impl Admit for Says {
+    fn admit(call: &Call<Words>, _: &Value, _: &Host) -> Result<Verdict, Error> {
+        Ok(call.config.rewrite.clone().map_or(Verdict::Allow, Verdict::Rewrite))
+    }
+}
+
+impl Arrange for Says {
+    fn arrange(call: &Call<Words>, _: &[Candidate], _: &Host) -> Result<Vec<Intent>, Error> {
+        let other = Action::Override(vec!["fd00::1".parse().map_err(|_| Error::failed("an address"))?]);
+        Ok(vec![Intent { ipv4: other, ..Intent::default() }; call.config.intents])
+    }
+}
+
+fn says(config: Value) -> Result<Outcome, Error> {
+    pod().add::<Says>(&call(config), &json!({"cniVersion": "1.1.0", "vendor": 1}))
+}
+
+#[track_caller]
+fn is_refused<T: std::fmt::Debug>(answer: Result<T, Error>, wanted: u32, part: &str) {
+    let error = answer.unwrap_err();
+    assert!(matches!(error, Error::Failed { code, .. } if code == wanted), "{error:?}");
+    assert!(error.to_string().contains(part), "{part} in {error}");
+}
+
+#[test]
+fn what_catena_would_not_take_is_an_error_here_too() {
+    let good = json!({
+        "tags": ["a.b-1"], "publish": [["example.com/a", "{}"]],
+        "result": ["cni/1.1.0", {"cniVersion": "1.1.0", "vendor": 1, "dns": {"domain": "x"}}]
+    });
+    assert!(says(good).is_ok());
+    for (config, code, part) in [
+        (json!({"tags": ["A"]}), 106, "the tag \"A\""),
+        (json!({"tags": vec!["a"; 33]}), 103, "32 tags"),
+        (json!({"publish": [["a", "{}"], ["a", "{}"]]}), 106, "twice"),
+        (json!({"publish": [["a", "{"]]}), 106, "not JSON"),
+        (json!({"result": ["cni/1.1.0", {"cniVersion": "1.0.0", "vendor": 1}]}), 106, "cniVersion 1.0.0"),
+        (json!({"result": ["raw", {"cniVersion": "1.1.0"}]}), 106, "cni/VERSION"),
+        (json!({"result": ["cni/1.1.0", {"cniVersion": "1.1.0"}]}), 105, "does not know"),
+        (json!({"tolerate": 1}), 106, "call 1, which did not fail"),
+    ] {
+        is_refused(says(config), code, part);
+    }
+    let (host, list) = (pod(), json!({"plugins": []}));
+    is_refused(host.admit::<Says>(&call(json!({"rewrite": []})), &list), 106, "not an object");
+    let rewrites = call(json!({"rewrite": {}}));
+    assert_eq!(host.admit::<Says>(&rewrites, &list), Ok(Verdict::Rewrite(json!({}))));
+    is_refused(host.admit::<Says>(&rewrites.chained(), &list), 106, "chained");
+    let attachments = json!([{"position": 0}]);
+    is_refused(host.arrange::<Says>(&call(json!({"intents": 2})), &attachments), 106, "2 intents for 1");
+    is_refused(host.arrange::<Says>(&call(json!({"intents": 1})), &attachments), 106, "other family");
+}
+
+/// Calls of links have numbers as those of routes have, and can fail as they can.
+#[test]
+fn a_question_about_links_that_failed_is_judged() {
+    let gone = || pod().gone();
+    let (looks, result) = (json!({"look": "eth0"}), json!({"cniVersion": "1.1.0"}));
+    assert!(pod().add::<Says>(&call(looks.clone()), &result).is_ok());
+    for answer in [
+        gone().add::<Says>(&call(looks.clone()), &result).map(drop),
+        gone().check::<Says>(&call(looks.clone()), &result),
+        gone().del::<Says>(&call(looks.clone()), &result),
+    ] {
+        is_refused(answer, 200, "no network namespace");
+    }
+    let mut tolerates = looks;
+    tolerates["because"] = json!("nothing depends on it");
+    let outcome = gone().add::<Says>(&call(tolerates.clone()), &result).unwrap();
+    assert_eq!(outcome.tolerated, [(1, "nothing depends on it".to_owned())]);
+    tolerates["because"] = json!(" ");
+    is_refused(gone().add::<Says>(&call(tolerates), &result), 106, "without a reason");
+    let error = gone().add::<Adds>(&call(json!({"gateway": "10.1.0.1"})), &result);
+    is_refused(error, 200, "no network namespace");
+}
+
+#[test]
+fn what_is_granted_beyond_the_usual() {
+    let hole = |table| Route {
+        kind: Kind::Blackhole,
+        table,
+        ..Route::new("192.0.2.0/24".parse().unwrap(), Vec::new())
+    };
+    let host = |pod: &TestHost| Host { calls: Calls::new(pod.pod.clone(), pod.links.clone()) };
+    let plain = pod();
+    for table in [MAIN, 100] {
+        let error = host(&plain).add(&hole(table)).unwrap_err();
+        assert_eq!(error.errors[0].kind, ErrorKind::Denied, "{error}");
+    }
+    let granted = pod().table(100).routes_without_link();
+    host(&granted).add(&hole(100)).unwrap();
+    assert_eq!(host(&granted).routes(Family::V4, 100).unwrap().len(), 1);
+}
+
+#[test]
+fn a_route_for_some_sources_only_is_named_with_them() {
+    let text = "default from 2001:db8::/64 via fe80::1 dev net1";
+    let pod = pod().route(text).route("default via fe80::1 dev net1");
+    let host = Host { calls: Calls::new(pod.pod.clone(), pod.links.clone()) };
+    let listed = host.default_routes(Family::V6).unwrap();
+    let with = listed.iter().find(|route| route.source_prefix.is_some()).unwrap();
+    assert_eq!(with.to_string(), format!("{text} metric 1024"));
+    host.delete(with).unwrap();
+    assert_eq!(pod.routes().iter().filter(|route| route.starts_with("default")).count(), 1);
+}
+
+#[test]
+fn of_links_with_one_address_the_attachments_is_meant() {
+    let mut pod = pod().link("net2");
+    for link in &mut pod.links {
+        link.mac = Some("02:00:00:00:00:aa".into());
+    }
+    let pod = pod.rebuilt();
+    let host = Host { calls: Calls::new(pod.pod.clone(), pod.links.clone()) };
+    let via = Route::new("192.0.2.0/24".parse().unwrap(), vec![Hop::new("02:00:00:00:00:AA", None)]);
+    assert_eq!(host.add(&via).unwrap().added[0].hops[0].link, "net1");
+    pod.pod.borrow_mut().scope.links.push(3);
+    let error = host.delete(&via).unwrap_err();
+    assert_eq!(error.errors[0].kind, ErrorKind::Invalid);
+    assert!(error.to_string().contains("net1, eth0, net2"), "{error}");
 }
 
 #[test]
