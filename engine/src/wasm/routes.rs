@@ -823,7 +823,7 @@ mod tests {
             assert_eq!((failure.call, failure.errors[0].kind), (3, wit::ErrorKind::GatewayUnreachable));
             let [error] = &*failure.errors else { panic!("{failure:?}") };
             assert_eq!((error.operation.as_str(), error.family), ("add", Some(wit::Family::Ipv4)));
-            assert_eq!(error.route.as_deref(), Some("default via 192.0.2.1 dev mine metric 7 proto static"));
+            assert_eq!(error.route.as_deref(), Some("default via 192.0.2.1 dev mine proto static metric 7"));
             let links: Vec<(&str, u32)> =
                 error.links.iter().map(|link| (link.name.as_str(), link.index)).collect();
             assert_eq!(links, [("mine", state.host.scope.links[0])]);
