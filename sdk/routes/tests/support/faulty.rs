@@ -2,6 +2,8 @@ use std::time::Duration;
 
 use catena_routes::{Action, Echo, Errno, Failure, Family, Link, Request, Route, Wire};
 
+use super::legs;
+
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -31,31 +33,23 @@ pub(crate) enum Fault {
     Dead,
 }
 
-pub(crate) const FAULTS: [Fault; 12] = [
+pub(crate) const FAULTS: &[Fault] = &[
     Fault::Refused,
     Fault::LostBefore,
     Fault::LostAfter,
     Fault::NoEcho,
     Fault::OtherRoute,
     Fault::WrongEcho,
+    Fault::Dead,
     Fault::Dump,
     Fault::Links,
     Fault::Sysctl,
     Fault::SetBefore,
     Fault::SetAfter,
-    Fault::Dead,
 ];
 
-/// Those that concern requests.
-pub(crate) const IN_REQUESTS: [Fault; 7] = [
-    Fault::Refused,
-    Fault::LostBefore,
-    Fault::LostAfter,
-    Fault::NoEcho,
-    Fault::OtherRoute,
-    Fault::WrongEcho,
-    Fault::Dead,
-];
+/// Those that concern requests: the first of all.
+pub(crate) const IN_REQUESTS: &[Fault] = FAULTS.split_at(7).0;
 
 impl Fault {
     /// What cannot be read cannot be said to be as before.
@@ -111,12 +105,7 @@ impl<'a, W: Wire> Faulty<'a, W> {
         }
         let table = self.wire.dump(request.family, request.table).ok()?;
         let meant = Request::delete;
-        let mut legs = table.iter().flat_map(|route| match (route.family, route.hops.as_slice()) {
-            (Family::V6, [_, _, ..]) => {
-                route.hops.iter().map(|hop| Route { hops: vec![hop.clone()], ..route.clone() }).collect()
-            }
-            _ => vec![route.clone()],
-        });
+        let mut legs = table.iter().flat_map(legs::of);
         let same = |leg: &Route| leg.dst == request.dst && meant(leg).via == request.via;
         let other = legs.rfind(|leg| leg.fixed.is_none() && !leg.is_kernels() && !same(leg))?;
         Some(meant(&other))
@@ -147,7 +136,7 @@ impl<W: Wire> Wire for Faulty<'_, W> {
     fn send(&mut self, request: &Request) -> Result<Vec<Echo>, Failure> {
         self.is_dead()?;
         self.sent += 1;
-        match self.fires(&IN_REQUESTS) {
+        match self.fires(IN_REQUESTS) {
             Some(Fault::Refused) => Err(Failure::kernel(Errno::ENOMEM)),
             Some(Fault::LostBefore) => Err(Failure::Lost("fault".to_owned())),
             Some(Fault::LostAfter) => {

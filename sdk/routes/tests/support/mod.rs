@@ -2,6 +2,7 @@
 //! what an operation promises.
 
 mod faulty;
+mod legs;
 mod pod;
 mod random;
 mod rounds;

@@ -8,6 +8,7 @@ use catena_routes::{
 };
 
 use super::faulty::{FAULTS, Fault, Faulty};
+use super::legs::{self, is_merged};
 use super::pod::{PodNet, ip, net, show, tables};
 use super::random::Random;
 
@@ -31,10 +32,6 @@ impl State {
     fn routes(&self) -> impl Iterator<Item = &Route> {
         self.tables.iter().flatten()
     }
-}
-
-fn is_merged(route: &Route) -> bool {
-    route.family == Family::V6 && route.hops.len() > 1
 }
 
 fn slots<'a>(routes: impl Iterator<Item = &'a Route>) -> BTreeSet<Slot> {
@@ -73,14 +70,7 @@ fn same(a: &State, b: &State) -> bool {
 
 /// Routes without their order: IPv4 routes, IPv6 legs.
 fn legs<'a>(routes: impl IntoIterator<Item = &'a Route>) -> Vec<Route> {
-    let mut out = Vec::new();
-    for route in routes {
-        if is_merged(route) {
-            out.extend(route.hops.iter().map(|hop| Route { hops: vec![hop.clone()], ..route.clone() }));
-        } else {
-            out.push(route.clone());
-        }
-    }
+    let mut out: Vec<Route> = routes.into_iter().flat_map(legs::of).collect();
     out.sort();
     out
 }
@@ -375,7 +365,7 @@ impl Rounds {
 
     fn random_fault(&mut self, chance: usize) -> Option<(usize, Fault)> {
         let random = &mut self.random;
-        random.percent(chance).then(|| (1 + random.below(5), random.pick(&FAULTS)))
+        random.percent(chance).then(|| (1 + random.below(5), random.pick(FAULTS)))
     }
 
     /// Success, or exactly as before, or the report lists the difference.
