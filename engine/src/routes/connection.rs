@@ -266,6 +266,9 @@ fn said_in(rest: &[u8]) -> Said {
 
 #[cfg(test)]
 mod tests {
+    use rtnetlink::packet_core::{DoneMessage, NetlinkHeader};
+    use rtnetlink::sys::protocols::NETLINK_USERSOCK;
+
     use super::*;
 
     fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
@@ -274,6 +277,93 @@ mod tests {
         bytes.extend(value);
         bytes.resize(bytes.len().next_multiple_of(4), 0);
         bytes
+    }
+
+    /// A connection to somebody else than the kernel, who answers each request with these datagrams (made from the
+    /// request's number) and hangs up after the last.
+    fn to_somebody(
+        answers: Vec<Box<dyn Fn(u32) -> Vec<u8> + Send>>,
+    ) -> (Connection, std::thread::JoinHandle<()>) {
+        let [mut ours, mut theirs] = [(); 2].map(|()| Socket::new(NETLINK_USERSOCK).unwrap());
+        let [our_address, their_address] = [&mut ours, &mut theirs].map(|socket| socket.bind_auto().unwrap());
+        ours.connect(&their_address).unwrap();
+        theirs.connect(&our_address).unwrap();
+        let somebody = std::thread::spawn(move || {
+            for answer in answers {
+                let request = theirs.recv_from_full().unwrap().0;
+                let sequence = NetlinkBuffer::new(&request[..]).sequence_number();
+                theirs.send(&answer(sequence), 0).unwrap();
+            }
+        });
+        let deadline = Duration::from_millis(300);
+        (
+            Connection { socket: Some(ours), sequence: 6, buffer: Vec::with_capacity(BUFFER), deadline },
+            somebody,
+        )
+    }
+
+    fn done(sequence: u32, flags: u16) -> Vec<u8> {
+        let mut header = NetlinkHeader::default();
+        (header.sequence_number, header.flags) = (sequence, flags);
+        let payload = NetlinkPayload::<Message>::Done(DoneMessage::default());
+        let mut message = NetlinkMessage::new(header, payload);
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        bytes
+    }
+
+    /// A header of this type (netlink(7)) before some bytes.
+    fn message_of(kind: u16, sequence: u32, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = done(sequence, 0);
+        bytes.truncate(16);
+        bytes.extend(payload);
+        let length = u32::try_from(bytes.len()).unwrap();
+        bytes[..4].copy_from_slice(&length.to_ne_bytes());
+        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_dump_that_was_interrupted_is_done_again_and_not_for_ever() {
+        for (times, wanted) in [(4, Ok(0)), (5, Err(Failure::Interrupted(5)))] {
+            let mut answers: Vec<Box<dyn Fn(u32) -> Vec<u8> + Send>> = Vec::new();
+            for n in 0..5 {
+                let flags = if n < times { NLM_F_DUMP_INTR } else { 0 };
+                answers.push(Box::new(move |sequence| done(sequence, flags)));
+            }
+            let (mut connection, somebody) = to_somebody(answers);
+            assert_eq!(connection.dump(Message::GetLink).map(|found| found.len()), wanted);
+            somebody.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_is_lost_and_the_connection_with_it() {
+        const OVERRUN: u16 = 4;
+        const NEW_ROUTE: u16 = 24;
+        for (what, answer) in [
+            ("decoded", message_of(NEW_ROUTE, 7, &[2, 0, 0])),
+            ("decoded", message_of(NEW_ROUTE, 7, &[2; 40])),
+            ("decoded", vec![1; 15]),
+            ("overflowed", message_of(OVERRUN, 7, &[])),
+            ("cut off", message_of(NEW_ROUTE, 7, &[0; BUFFER])),
+        ] {
+            let (mut connection, somebody) = to_somebody(vec![Box::new(move |_| answer.clone())]);
+            let lost = connection.dump(Message::GetLink).unwrap_err();
+            assert!(matches!(&lost, Failure::Lost(text) if text.contains(what)), "{what}: {lost}");
+            somebody.join().unwrap();
+            let ended = connection.dump(Message::GetLink).unwrap_err();
+            assert!(ended.to_string().contains("has ended"), "{ended}");
+        }
+    }
+
+    #[test]
+    fn the_answer_to_another_request_is_none() {
+        let (mut connection, somebody) = to_somebody(vec![Box::new(|sequence| done(sequence - 1, 0))]);
+        let late = connection.dump(Message::GetLink).unwrap_err();
+        assert!(matches!(late, Failure::Timeout(_)), "{late}");
+        somebody.join().unwrap();
     }
 
     #[test]

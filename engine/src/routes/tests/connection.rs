@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use catena_routes::{Errno, Failure, Family, Hop, Mode, Request, Route, Wire};
 use rtnetlink::RouteMessageBuilder;
-use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
+use rtnetlink::packet_core::{
+    NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
+};
 use rtnetlink::packet_route::route::RouteAttribute;
+use rtnetlink::sys::SocketAddr;
 
 use super::pod::*;
-use crate::routes::connection::Connection;
+use crate::routes::connection::{Connection, new_socket};
 use crate::routes::envelope::Message;
 use crate::routes::message;
 
@@ -88,6 +91,44 @@ fn the_kernels_own_words_come_through() {
     let refused = pod.wire().send(&Request::add(&route, Mode::Exclusive)).unwrap_err();
     let Failure::Kernel { errno, message, .. } = refused else { panic!("{refused}") };
     assert_eq!((errno, message.as_deref()), (Errno::ENETUNREACH, Some("Nexthop has invalid gateway")));
+}
+
+/// The trap: a second dump before the first has been read is refused, and only an error message of its own says so.
+#[test]
+fn a_second_dump_meanwhile_is_refused_by_the_kernel_and_never_asked_for_by_us() {
+    let (mut pod, mut connection) = connection();
+    let many: String =
+        (0..2000).map(|i| format!("route add 192.168.{}.{}/32 via 10.0.0.1\n", i / 256, i % 256)).collect();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), many).unwrap();
+    pod.sh(&format!("ip -batch {}", file.path().display()));
+    let mut socket = pod.netns.run(new_socket).unwrap().unwrap();
+    socket.bind_auto().unwrap();
+    for sequence in [1, 2] {
+        let mut request = NetlinkMessage::from(message::dump(Family::V4, 254));
+        request.header.flags = NLM_F_REQUEST | NLM_F_DUMP;
+        request.header.sequence_number = sequence;
+        request.finalize();
+        let mut bytes = vec![0; request.buffer_len()];
+        request.serialize(&mut bytes);
+        socket.send_to(&bytes, &SocketAddr::new(0, 0), 0).unwrap();
+    }
+    let refused = (0..1000).find_map(|_| {
+        let (datagram, _) = socket.recv_from_full().unwrap();
+        let message = NetlinkMessage::<Message>::deserialize(&datagram).unwrap();
+        match message.payload {
+            NetlinkPayload::Error(error) => Some((message.header.sequence_number, error.raw_code())),
+            _ => None,
+        }
+    });
+    const EBUSY: i32 = 16;
+    assert_eq!(refused, Some((2, -EBUSY)));
+    // One request is under way at a time, so both families come whole, one after the other.
+    for family in [Family::V4, Family::V6, Family::V4] {
+        let answer = connection.exchange(message::dump(family, 254), NLM_F_DUMP).unwrap();
+        assert!(answer.messages.len() >= if family == Family::V4 { 2002 } else { 2 });
+    }
+    assert_eq!(pod.kernel.routes(Family::V4, 254).unwrap().len(), 2002);
 }
 
 #[test]

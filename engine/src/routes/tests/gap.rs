@@ -64,6 +64,7 @@ fn a_swap_leaves_no_gap() {
         println!(
             "{family}: {failures} of {probes} probes failed; delete, then add: {naive_failures} of {naive_probes}"
         );
+        assert!(naive_failures > 0, "{family}: the probe sees no gap where there is one");
         assert!(failures * 10_000 <= probes.max(10_000), "{family}: {failures} of {probes} probes failed");
         assert!(
             naive_failures * probes > 100 * failures.max(1) * naive_probes || failures == 0,

@@ -17,7 +17,7 @@ fn net_of(pod: &Pod) -> PodNet {
 fn random_operations_are_done_or_undone() {
     let mut pod = Pod::new();
     let mut property = Rounds::new(net_of(&pod), seed());
-    for round in 0..rounds(1_500) {
+    for round in 0..rounds(5_000) {
         match round % 2 {
             0 => property.apply(pod.wire()),
             _ => property.replace(pod.wire()),
@@ -31,7 +31,7 @@ fn operations_on_the_simulated_table_and_on_the_kernel_are_the_same() {
     let mut pod = Pod::new();
     let mut property = Rounds::new(net_of(&pod), seed() + 2_000_000);
     let mut twin = Twin::of(pod.wire());
-    for round in 0..rounds(1_000) {
+    for round in 0..rounds(2_000) {
         match round % 2 {
             0 => property.apply(&mut twin),
             _ => property.replace(&mut twin),
