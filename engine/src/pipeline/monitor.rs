@@ -1,7 +1,7 @@
 //! What a stage in monitor mode would have done, one line for each thing, for log and ledger.
 
 use catena_cni::json;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::pipeline::error::PipelineError;
 use crate::pipeline::intent::Intent;
@@ -28,7 +28,11 @@ pub fn arrangement(subjects: &[Subject], intents: &[Intent]) -> Vec<String> {
 
 /// Of a config that `admit` rewrote.
 pub fn rewrite(before: &str, after: &str) -> Vec<String> {
-    let [before, after] = [before, after].map(|text| json::parse(text.as_bytes()).unwrap_or_default());
+    let [before, after] = match [before, after].map(|text| json::parse(text.as_bytes())) {
+        [Ok(before), Ok(after)] => [before, after],
+        [Err(error), _] => return vec![format!("rewrite the config, which is unreadable: {error}")],
+        [_, Err(error)] => return vec![format!("rewrite the config to what is no JSON: {error}")],
+    };
     let mut lines = Vec::new();
     differences(&before, &after, &mut |place| {
         let new = after.pointer(place).map_or_else(|| "absent".to_owned(), Value::to_string);
@@ -51,10 +55,14 @@ pub fn outcome(before: &Document, outcome: &Outcome, changes: &[String]) -> Vec<
 /// The members of a result that would be others.
 fn members(before: &Document, after: &Document) -> Vec<String> {
     let read = |document: &Document| match json::parse(document.text.as_bytes()) {
-        Ok(Value::Object(map)) => map,
-        _ => Map::new(),
+        Ok(Value::Object(map)) => Some(map),
+        _ => None,
     };
-    let (old, new) = (read(before), read(after));
+    let (Some(old), Some(new)) = (read(before), read(after)) else {
+        // One of them is no object, so there are no members to compare.
+        let same = before.text == after.text;
+        return if same { Vec::new() } else { vec![format!("change the result: {}", after.text)] };
+    };
     let gone = old.keys().filter(|key| !new.contains_key(*key)).map(|key| (key, None));
     let there = new.iter().map(|(key, value)| (key, Some(value)));
     there
@@ -94,6 +102,21 @@ mod tests {
             ]
         );
         assert_eq!(outcome(&before, &Outcome::default(), &[]), [""; 0]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_taken_for_null() {
+        let lines = rewrite(r#"{"mtu":1500}"#, "{");
+        assert!(
+            lines.len() == 1 && lines[0].starts_with("rewrite the config to what is no JSON"),
+            "{lines:?}"
+        );
+        let lines = rewrite("{", "null");
+        assert!(lines.len() == 1 && lines[0].contains("unreadable"), "{lines:?}");
+        let document = |text: &str| Document { format: "raw".into(), text: text.into() };
+        let answered = |text: &str| Outcome { result: Some(document(text)), ..Outcome::default() };
+        assert_eq!(outcome(&document("[1]"), &answered("[]"), &[]), ["change the result: []"]);
+        assert_eq!(outcome(&document("[1]"), &answered("[1]"), &[]), [""; 0]);
     }
 
     #[test]
