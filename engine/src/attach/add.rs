@@ -571,12 +571,16 @@ impl Adding<'_, '_> {
     /// Puts everything back; the error is the first one, with what else went wrong in its details.
     fn roll_back(mut self, mut error: CniError) -> CniError {
         inject::point("attach/rollback");
+        let changes = self.bench.changes_since(Journal::start());
         let undo = self.bench.undo(Journal::start());
         for problem in &undo.errors {
             error = error.detail(format!("undo: {problem}"));
         }
         if !undo.exact {
             error = error.detail(format!("undo of route changes is not exact: {}", undo.leftover.join("; ")));
+        } else if !changes.is_empty() {
+            let changes = changes.join("; ");
+            error = error.detail(format!("route changes of finished stages are undone exactly: {changes}"));
         }
         let until = Instant::now() + self.session.node.deadlines.rollback;
         let exec = exec(self.session, &self.key, self.bin_dir.as_deref(), &self.children, until);

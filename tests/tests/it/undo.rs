@@ -182,6 +182,46 @@ fn a_lost_ledger_is_made_up_for_by_the_config() {
     }
 }
 
+/// The IPv4 half of a change is done when the kernel refuses the IPv6 half: then it is undone, on the link that was
+/// to lose its routes as on the one that was to get them, and the error says both.
+#[test]
+fn the_kernel_refuses_the_ipv6_half_of_override_and_filter() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let before = Traces::of(&world, Some(&pod.netns));
+    let mut two = scripted::veth("two", 2, Stack::Dual, false);
+    let look = |file: &str| {
+        format!(
+            "nsenter --net=$CNI_NETNS sh -c 'ip -4 route; ip -6 route; cat /proc/sys/net/ipv6/conf/*/accept_ra_defrtr' \
+             >/run/scripted/{file}\n"
+        )
+    };
+    for (command, file) in [("ADD", "before"), ("DEL", "after")] {
+        let sh = &mut two["script"][command]["sh"];
+        let old = sh.as_str().expect("a script").to_owned();
+        *sh = json!(if command == "ADD" { old + &look(file) } else { look(file) + &old });
+    }
+    // The pod's own address is on the link, so nothing but the kernel knows that it is no gateway.
+    let own = conf::host(2, Family::V6, 9);
+    let asked = [gateway(2, Family::V4), own.clone()];
+    let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
+    let outer = conf::catena(json!([scripted::veth("one", 1, Stack::Dual, true), asking(&two, &asked)]));
+    let failure = pod.add(&outer).fails_with(108, &[&own, "Gateway can not be a local address", "net1"]);
+    let text = failure.text();
+    for family in Family::ALL {
+        // Of eth0, which had lost its routes; and of net1, which had got its IPv4 route.
+        let gone = format!("default via {} dev eth0", gateway(1, family));
+        assert!(text.contains("undone exactly") && text.contains(&gone), "{text}");
+    }
+    assert!(text.contains(&format!("default via {} dev net1", gateway(2, Family::V4))), "{text}");
+    let (was, is) = (world.read("/run/scripted/before"), world.read("/run/scripted/after"));
+    assert!(
+        was.contains("default via 10.90.1.1 dev eth0") && was.contains("default via fd00:90:1::1 dev eth0")
+    );
+    assert_eq!(is, was, "as the delegates had left it");
+    Traces::of(&world, Some(&pod.netns)).same_as(&before, "after a failed ADD");
+}
+
 /// Killed while its delegate runs: DEL leaves nothing.
 #[test]
 fn killed_and_deleted() {
