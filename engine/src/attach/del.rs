@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use catena_cni::identifier::NetworkName;
-use catena_cni::json;
+use catena_cni::version::SpecVersion;
+use catena_cni::{json, result};
 use serde_json::Value;
 
 use crate::attach::add::mode_of;
 use crate::attach::attachment::Attachment;
 use crate::attach::delete::{self, Deletion};
+use crate::attach::document;
 use crate::attach::entry::{Entry, Event, Intended, SCHEMA};
 use crate::attach::key::Key;
 use crate::attach::ledger::{Found, Slot};
@@ -86,7 +88,34 @@ fn deletion(
         pipeline: Vec::new(),
         attachments: attachments.iter().map(Attachment::to_intended).collect(),
     };
-    Ok(Deletion { entry: Entry { intended, events: Vec::new() }, netns, recorded: false })
+    let events = told_by_stdin(session, conf, &intended);
+    Ok(Deletion { entry: Entry { intended, events }, netns, recorded: false })
+}
+
+/// The runtime's `prevResult` is the answer that the ADD gave, which is the primary's result. It stands in where
+/// libcni's cache has none.
+fn told_by_stdin(session: &mut Session<'_>, conf: &Conf, intended: &Intended) -> Vec<Event> {
+    let (Some(previous), Some(primary)) = (&conf.prev_result, intended.attachments.first()) else {
+        return Vec::new();
+    };
+    let folder = Path::new(&intended.cache_dir);
+    let kept = cache::load(folder, &primary.network, &intended.container_id, &primary.ifname);
+    if primary.config.is_none() || matches!(kept, Ok(Some(_))) {
+        return Vec::new();
+    }
+    session.record.notes.push("the primary's delegates get the prevResult of stdin".to_owned());
+    // Every delegate's version can be had of this one.
+    let newest = result::convert(previous, SpecVersion::NEWEST);
+    let document = document::of_delegate(newest.as_ref().unwrap_or(previous));
+    vec![Event::Attached {
+        position: 0,
+        format: document.format,
+        result: document.text,
+        tags: Vec::new(),
+        baseline_tags: Vec::new(),
+        publications: Vec::new(),
+        report: Value::Null,
+    }]
 }
 
 /// Deletes, and leaves nothing where everybody agreed; a failed entry is kept for later calls.
@@ -118,13 +147,14 @@ pub fn carry_out(session: &mut Session<'_>, mut slot: Slot, deletion: &Deletion)
     Err(error)
 }
 
-/// Whether libcni's cache says that an attachment without an entry was made once.
+/// Whether libcni's cache or stdin's `prevResult` says that an attachment without an entry was made once.
 fn was_attached(deletion: &Deletion) -> bool {
     let intended = &deletion.entry.intended;
-    intended.attachments.iter().any(|attachment| {
-        let folder = Path::new(&intended.cache_dir);
-        cache::path(folder, &attachment.network, &intended.container_id, &attachment.ifname).exists()
-    })
+    !deletion.entry.events.is_empty()
+        || intended.attachments.iter().any(|attachment| {
+            let folder = Path::new(&intended.cache_dir);
+            cache::path(folder, &attachment.network, &intended.container_id, &attachment.ifname).exists()
+        })
 }
 
 /// Records the failure, so that later calls try again: CRI-O never does.
@@ -138,7 +168,9 @@ fn keep_failed(
         slot.append(&event)?;
     } else {
         slot.discard()?;
-        slot.begin(&deletion.entry.intended, &[event])?;
+        let mut events = deletion.entry.events.clone();
+        events.push(event);
+        slot.begin(&deletion.entry.intended, &events)?;
     }
     slot.mark_failed()
 }

@@ -182,6 +182,54 @@ fn a_lost_ledger_is_made_up_for_by_the_config() {
     }
 }
 
+/// Without ledger and cache, what the ADD answered is only in the runtime's `prevResult`: it is the primary's.
+#[test]
+fn without_ledger_and_cache_the_primary_gets_the_runtimes_result() {
+    for (lost, version) in
+        [("/var/lib/catena/state /var/lib/cni", "1.0.0"), ("/var/lib/catena/state", "0.4.0")]
+    {
+        let world = World::new();
+        let pod = Pod::new(&world, "pod");
+        let before = Traces::of(&world, Some(&pod.netns));
+        let mut one = scripted::veth("one", 1, Stack::V4, true);
+        one["cniVersion"] = json!(version);
+        let outer = conf::catena(json!([one, scripted::veth("two", 2, Stack::V4, false)]));
+        let result = pod.add(&outer).result();
+        world.sh(&format!("find {lost} -type f -delete"));
+        let mut told = result.clone();
+        told["dns"] = json!({"domain": "told.example"});
+        pod.del(&outer, Some(&told)).done();
+        let previous = |network: &str| {
+            let calls = scripted::calls(&world);
+            let del = calls.iter().find(|call| call["command"] == "DEL" && call["stdin"]["name"] == network);
+            del.expect("a DEL")["stdin"]["prevResult"].clone()
+        };
+        let (one, two) = (previous("one"), previous("two"));
+        assert_eq!(one["cniVersion"], version, "{one}");
+        let is_lost = lost.contains("cni");
+        assert_eq!(one["dns"]["domain"] == "told.example", is_lost, "the cache has the last word: {one}");
+        assert_eq!(two.is_null(), is_lost, "what is told of the primary is nothing of another: {two}");
+        Traces::of(&world, Some(&pod.netns)).same_as(&before, lost);
+    }
+}
+
+/// A DEL that fails keeps what only stdin told, for the next.
+#[test]
+fn what_stdin_told_is_kept_for_the_next_try() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let outer = conf::catena(json!([scripted::conf("one", json!({}))]));
+    let result = json!({"cniVersion": "1.0.0", "dns": {"domain": "told.example"}});
+    scripted::change(&world, "one", &json!({"DEL": {"exit": 1, "result": {"code": 7, "msg": "no"}}}));
+    pod.del(&outer, Some(&result)).fails_with(7, &["no"]);
+    scripted::change(&world, "one", &json!({}));
+    pod.del(&outer, None).done();
+    let calls = scripted::calls(&world);
+    let last = calls.last().expect("a call");
+    assert_eq!((&last["command"], &last["stdin"]["prevResult"]), (&json!("DEL"), &result));
+    assert_eq!(world.sh("find /var/lib/catena/state -type f"), "");
+}
+
 /// The IPv4 half of a change is done when the kernel refuses the IPv6 half: then it is undone, on the link that was
 /// to lose its routes as on the one that was to get them, and the error says both.
 #[test]
