@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use crate::attach::add::spawned_event;
 use crate::attach::attachment::Attachment;
 use crate::attach::document;
-use crate::attach::entry::{Entry, Event, Intended};
+use crate::attach::entry::{Entry, Event, Intended, PipelineEntry};
 use crate::attach::ledger::{LedgerError, Slot};
 use crate::attach::lock::LockError;
 use crate::attach::sandbox;
@@ -61,6 +61,10 @@ fn try_delete(
     modules: Option<&Modules>,
 ) -> Result<Vec<CniError>, CniError> {
     let intended = &deletion.entry.intended;
+    if !matches!(intended.mode.as_str(), "meta" | "chained") {
+        let word = &intended.mode;
+        session.record.notes.push(format!("ledger: mode {word:?} is none that this catena knows"));
+    }
     if deletion.recorded {
         settle_children(session, slot, &deletion.entry)?;
         slot.append(&Event::Deleting)?;
@@ -178,7 +182,13 @@ pub fn forget_files(session: &Session<'_>, deletion: &Deletion) -> Result<(), Cn
 
 /// `meta` or `chained`, as recorded.
 pub fn mode(intended: &Intended) -> Mode {
-    if intended.mode == "chained" { Mode::Chained } else { Mode::Meta }
+    match intended.mode.as_str() {
+        "chained" => Mode::Chained,
+        "meta" => Mode::Meta,
+        // An unknown word loses no DEL: only a meta-plugin has delegates to call.
+        _ if intended.attachments.iter().all(|attachment| attachment.config.is_none()) => Mode::Chained,
+        _ => Mode::Meta,
+    }
 }
 
 /// What an attachment's pipeline ended with.
@@ -225,14 +235,19 @@ pub fn recorded_pipeline(session: &mut Session<'_>, intended: &Intended, modules
                         module.digest()
                     ));
                 }
+                let notes = &mut session.record.notes;
                 stages.push(Stage {
                     name: entry.stage.clone(),
                     module,
                     config: entry.config.clone(),
                     when: entry.when.clone(),
                     unless: entry.unless.clone(),
-                    on_error: OnError::parse(&entry.on_error).unwrap_or_default(),
-                    mode: EntryMode::parse(&entry.mode).unwrap_or_default(),
+                    on_error: known(entry, "onError", &entry.on_error, OnError::parse, notes),
+                    mode: match entry.mode.as_str() {
+                        // Of the time before there was another.
+                        "" => EntryMode::default(),
+                        word => known(entry, "mode", word, EntryMode::parse, notes),
+                    },
                     baseline: entry.baseline,
                 });
             }
@@ -240,6 +255,24 @@ pub fn recorded_pipeline(session: &mut Session<'_>, intended: &Intended, modules
         }
     }
     Pipeline { stages, notes: Vec::new() }
+}
+
+/// A word of an entry. One that this catena does not know counts as the default, which is the strict one, and is
+/// noted: DEL has to go on, and a CHECK that fails says what it had to guess.
+fn known<T: Default>(
+    entry: &PipelineEntry,
+    key: &str,
+    word: &str,
+    parse: impl Fn(&str) -> Option<T>,
+    notes: &mut Vec<String>,
+) -> T {
+    parse(word).unwrap_or_else(|| {
+        notes.push(format!(
+            "ledger: stage {}: {key} {word:?} is none that this catena knows; it counts as absent",
+            entry.stage
+        ));
+        T::default()
+    })
 }
 
 /// Waits for the children of a call that never ended, and ends those that do not end by themselves: they
@@ -299,6 +332,36 @@ mod tests {
         let pid = i32::try_from(std::process::id()).unwrap();
         assert!(start_time_of(pid).is_some_and(|ticks| ticks > 0));
         assert_eq!(start_time_of(i32::MAX), None);
+    }
+
+    #[test]
+    fn an_unknown_word_is_noted_and_the_strict_one_holds() {
+        let entry = PipelineEntry {
+            stage: "gw".into(),
+            digest: String::new(),
+            config: "{}".into(),
+            when: Vec::new(),
+            unless: Vec::new(),
+            on_error: "sometimes".into(),
+            mode: "skip".into(),
+            baseline: false,
+        };
+        let mut notes = Vec::new();
+        let on_error = known(&entry, "onError", &entry.on_error, OnError::parse, &mut notes);
+        assert_eq!((on_error, notes.len()), (OnError::Fail, 1));
+        assert!(notes[0].contains("gw") && notes[0].contains("onError \"sometimes\""), "{notes:?}");
+        assert_eq!(known(&entry, "onError", "skip", OnError::parse, &mut notes), OnError::Skip);
+        assert_eq!(known(&entry, "mode", &entry.mode, EntryMode::parse, &mut notes), EntryMode::Enforce);
+        assert_eq!(notes.len(), 2);
+    }
+
+    #[test]
+    fn a_mode_that_is_unknown_loses_no_delegate() {
+        let mut intended = crate::attach::entry::tests::intended();
+        intended.mode = "other".into();
+        assert_eq!(mode(&intended), Mode::Meta);
+        intended.attachments[0].config = None;
+        assert_eq!(mode(&intended), Mode::Chained);
     }
 
     #[test]
