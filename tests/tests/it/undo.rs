@@ -4,7 +4,7 @@ use catena_tests::conf::{self, Family, Stack, asking, gateway};
 use catena_tests::pair::Twin;
 use catena_tests::runtime::Pod;
 use catena_tests::scripted;
-use catena_tests::state::Traces;
+use catena_tests::state::{Traces, defaults};
 use catena_tests::world::World;
 use serde_json::{Value, json};
 
@@ -228,6 +228,46 @@ fn what_stdin_told_is_kept_for_the_next_try() {
     let last = calls.last().expect("a call");
     assert_eq!((&last["command"], &last["stdin"]["prevResult"]), (&json!("DEL"), &result));
     assert_eq!(world.sh("find /var/lib/catena/state -type f"), "");
+}
+
+/// The path may lead elsewhere by the time that the stages run; the namespace that was opened is the pod's.
+#[test]
+fn the_namespace_is_opened_once() {
+    for family in Family::ALL {
+        let world = World::new();
+        let (pod, other) = (Pod::new(&world, "pod"), Pod::new(&world, "other"));
+        scripted_twin(&world, &other.netns);
+        let untouched = Traces::of(&world, Some(&other.netns));
+        let mut one = scripted::veth("one", 1, Stack::Dual, true);
+        let sh = one["script"]["ADD"]["sh"].as_str().expect("a script").to_owned()
+            + "ln -sfn /run/netns/other /run/netns/current\n";
+        one["script"]["ADD"]["sh"] = json!(sh);
+        let mut outer = conf::catena(json!([one]));
+        outer["pipeline"] = conf::pipeline(json!({"filter": [family.name()]}));
+        world.sh("ln -sfn /run/netns/pod /run/netns/current");
+        let moving = Pod { netns: "/run/netns/current".into(), ..pod.clone() };
+        moving.add(&outer).result();
+        let traces = Traces::of(&world, Some(&other.netns));
+        let strip = |traces: &Traces| {
+            Traces(traces.0.iter().filter(|line| line.starts_with("pod ")).cloned().collect())
+        };
+        strip(&traces).same_as(&strip(&untouched), "the namespace that the path leads to now");
+        assert_eq!(defaults(&world, &pod.netns, family), []);
+        assert_eq!(defaults(&world, &pod.netns, family.other()).len(), 1);
+        // DEL knows the namespace again, and that the other is none of its own.
+        moving.del(&outer, None).done();
+        strip(&Traces::of(&world, Some(&other.netns))).same_as(&strip(&untouched), "after DEL");
+    }
+}
+
+/// A link eth0 with default routes of both families, as a pod has it.
+fn scripted_twin(world: &World, netns: &str) {
+    world.pod_sh(
+        netns,
+        "ip link add eth0 type veth peer name peer0; ip link set peer0 up; ip link set eth0 up
+         ip addr add 10.90.1.9/24 dev eth0; ip addr add fd00:90:1::9/64 dev eth0 nodad
+         ip route add default via 10.90.1.1; ip -6 route add default via fd00:90:1::1",
+    );
 }
 
 /// The IPv4 half of a change is done when the kernel refuses the IPv6 half: then it is undone, on the link that was
