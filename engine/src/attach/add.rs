@@ -24,7 +24,7 @@ use crate::attach::recorder::Recorder;
 use crate::attach::sandbox;
 use crate::attach::session::{Session, boot_id, now};
 use crate::cni::{CniError, Conf, Role, Target};
-use crate::delegate::{DelegateError, Exec, Fault, Spawned, cache};
+use crate::delegate::{DelegateError, DeviceInfoError, DeviceInfoFile, Exec, Fault, Spawned, cache};
 use crate::inject;
 use crate::pipeline::bench::Bench;
 use crate::pipeline::context::{ArrangeContext, annotations, without_annotations};
@@ -72,7 +72,8 @@ pub fn add(
     session.record.notes.extend(pipeline.notes.iter().cloned());
     let cache_dir = session.cache_dir(conf)?;
     let bin_dir = session.bin_dir(conf)?;
-    let attachments = Attachment::plan(conf, &session.invocation.args, target, netns_path)?;
+    let attachments =
+        Attachment::plan(conf, &session.invocation.args, target, netns_path, &session.root.device_info())?;
     let mode = mode_of(conf);
     let key = Key {
         network: conf.name.clone(),
@@ -358,6 +359,7 @@ impl Adding<'_, '_> {
         let before = self.links(first)?;
         for position in first..self.attachments.len() {
             self.refuse_taken_name(position, &before)?;
+            self.prepare_device_info(position)?;
         }
         let exec = exec(self.session, &self.key, self.bin_dir.as_deref(), &self.children, self.session.until);
         let slot = Mutex::new(&mut self.slot);
@@ -418,7 +420,12 @@ impl Adding<'_, '_> {
         before: &[Link],
         after: &[Link],
     ) -> Result<(), CniError> {
-        self.attachments[position].subject.context.delegate_version = document::version(&document);
+        let attachment = &mut self.attachments[position];
+        attachment.subject.context.delegate_version = document::version(&document);
+        if let Some(file) = &attachment.device_info {
+            attachment.subject.context.device_info =
+                file.read().map_err(|error| of_device(attachment, &error))?;
+        }
         inject::point("attach/attached");
         let attachment = &self.attachments[position];
         let before = if attachment.chain.is_some() { before } else { &[] };
@@ -433,7 +440,8 @@ impl Adding<'_, '_> {
         links.retain(|index| !is_anothers(index));
         let scope = Scope { links: links.clone(), tables: Vec::new() };
         if let Some(recorder) = &mut self.recorder {
-            recorder.before(position, &document, &links, &mut self.bench);
+            let device = attachment.subject.context.device_info.as_ref();
+            recorder.before(position, &document, device, &links, &mut self.bench);
         }
         let mut work = Work::new(document);
         let stages = &mut self.session.record.attachments[position].stages;
@@ -497,9 +505,16 @@ impl Adding<'_, '_> {
         Ok(())
     }
 
+    fn prepare_device_info(&self, position: usize) -> Result<(), CniError> {
+        let attachment = &self.attachments[position];
+        let prepared = attachment.device_info.as_ref().map_or(Ok(()), DeviceInfoFile::prepare);
+        prepared.map_err(|error| of_device(attachment, &error))
+    }
+
     /// Runs an attachment's delegates; the ledger knows of every process before it gets its input.
     fn run_delegates(&mut self, position: usize, before: &[Link]) -> Result<Document, CniError> {
         self.refuse_taken_name(position, before)?;
+        self.prepare_device_info(position)?;
         let intended = if self.begun { None } else { Some(self.intended()) };
         let (container_id, netns) = (self.caller.container_id.as_str(), self.netns_path.as_str());
         let exec = exec(self.session, &self.key, self.bin_dir.as_deref(), &self.children, self.session.until);
@@ -621,6 +636,12 @@ impl Adding<'_, '_> {
             if let Err(problem) = removed {
                 error = error.detail(problem.to_string());
             }
+            // A DEL that is tried again shall find it.
+            if attachment_clean
+                && let Some(Err(problem)) = attachment.device_info.as_ref().map(DeviceInfoFile::remove)
+            {
+                error = error.detail(problem.to_string());
+            }
         }
         let file = self.session.status_file(
             self.key.network.as_str(),
@@ -665,6 +686,10 @@ fn run_chain(
         ran.missing = Some(plugin.clone());
     }
     Ended { duration: start.elapsed(), result }
+}
+
+fn of_device(attachment: &Attachment, error: &DeviceInfoError) -> CniError {
+    CniError::new(error.code(), format!("network {}: {error}", attachment.subject.network))
 }
 
 fn exec<'l>(

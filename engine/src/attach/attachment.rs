@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use catena_cni::error::code;
@@ -10,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::attach::entry::{Intended, IntendedAttachment};
 use crate::cni::{AttachmentSpec, CniError, Conf, Role, Target};
-use crate::delegate::{self, Chain};
+use crate::delegate::{self, Chain, DEVICE_INFO, DeviceInfoFile};
 use crate::pipeline::context::{Context, annotations};
 use crate::pipeline::intent::{Intent, Request};
 use crate::pipeline::run::Subject;
@@ -24,15 +25,18 @@ pub struct Attachment {
     pub request: Request,
     /// Its delegates; none in chained mode.
     pub chain: Option<Chain>,
+    /// Where a delegate may describe the device that it attaches.
+    pub device_info: Option<DeviceInfoFile>,
 }
 
 impl Attachment {
-    /// The attachments of a config, in order.
+    /// The attachments of a config, in order. `devices` is the folder for device information.
     pub fn plan(
         conf: &Conf,
         args: &str,
         target: &Target,
         sandbox: &str,
+        devices: &Path,
     ) -> Result<Vec<Attachment>, CniError> {
         match &conf.role {
             Role::Chained => {
@@ -48,6 +52,7 @@ impl Attachment {
                     intent: Intent::default(),
                     attachments: 1,
                     delegate_version: None,
+                    device_info: None,
                 };
                 let subject = Subject {
                     position: 0,
@@ -56,7 +61,7 @@ impl Attachment {
                     context,
                     monitored: BTreeMap::new(),
                 };
-                Ok(vec![Attachment { subject, request: Request::Absent, chain: None }])
+                Ok(vec![Attachment { subject, request: Request::Absent, chain: None, device_info: None }])
             }
             Role::Meta(specs) => {
                 let names = conf.interfaces(&target.ifname)?;
@@ -67,18 +72,34 @@ impl Attachment {
                     .enumerate()
                     .map(|(position, (spec, ifname))| {
                         let primary = position == 0;
+                        let mut runtime_config = spec.capability_args(primary, &conf.runtime_config);
+                        // A file that the runtime names is the runtime's: it is passed on, neither read nor removed.
+                        let device_info = match runtime_config.contains_key(DEVICE_INFO) {
+                            true => None,
+                            false => DeviceInfoFile::wanted(
+                                devices,
+                                &spec.list,
+                                target.container_id.as_str(),
+                                ifname.as_str(),
+                            ),
+                        };
+                        if let Some(file) = &device_info {
+                            let path = Value::from(file.path().display().to_string());
+                            runtime_config.insert(DEVICE_INFO.to_owned(), path);
+                        }
                         let context = Context {
                             sandbox: sandbox.to_owned(),
                             primary,
                             name: spec.status_name(),
                             nad: spec.nad.clone(),
                             args: args.to_owned(),
-                            runtime_config: spec.capability_args(primary, &conf.runtime_config),
+                            runtime_config,
                             annotations: Arc::clone(&annotations),
                             request: request_value(spec),
                             intent: Intent::default(),
                             attachments: specs.len(),
                             delegate_version: None,
+                            device_info: None,
                         };
                         let subject = Subject {
                             position,
@@ -88,7 +109,7 @@ impl Attachment {
                             monitored: BTreeMap::new(),
                         };
                         let chain = Some(Chain { list: spec.list.clone() });
-                        Attachment { subject, request: request(spec), chain }
+                        Attachment { subject, request: request(spec), chain, device_info }
                     })
                     .collect())
             }
@@ -104,6 +125,7 @@ impl Attachment {
             name: context.name.clone(),
             nad: context.nad.clone(),
             config: self.chain.as_ref().map(|chain| chain.list.to_value().to_string()),
+            device_info: self.device_info.as_ref().map(|file| file.path().display().to_string()),
             capability_args: Value::Object(context.runtime_config.clone()).to_string(),
             request: context.request.clone(),
             intent: context.intent.to_value(),
@@ -158,6 +180,7 @@ impl Attachment {
             intent,
             attachments: intended.attachments.len(),
             delegate_version: None,
+            device_info: None,
         };
         let subject = Subject {
             position,
@@ -166,7 +189,8 @@ impl Attachment {
             context,
             monitored: BTreeMap::new(),
         };
-        Ok(Attachment { subject, request, chain })
+        let device_info = recorded.device_info.as_ref().map(DeviceInfoFile::at);
+        Ok(Attachment { subject, request, chain, device_info })
     }
 
     /// As delegates are told about it.

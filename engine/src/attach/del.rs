@@ -71,7 +71,8 @@ fn deletion(
     let conf = conf?;
     let sandbox = netns.as_deref().unwrap_or_default();
     let target = Target { container_id: key.container_id.clone(), ifname: key.ifname.clone() };
-    let attachments = Attachment::plan(conf, &session.invocation.args, &target, sandbox)?;
+    let devices = session.root.device_info();
+    let attachments = Attachment::plan(conf, &session.invocation.args, &target, sandbox, &devices)?;
     let intended = Intended {
         schema: SCHEMA,
         network: key.network.as_str().to_owned(),

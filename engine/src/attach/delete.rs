@@ -19,7 +19,7 @@ use crate::attach::lock::LockError;
 use crate::attach::sandbox;
 use crate::attach::session::{CHILDREN_WAIT, Session, boot_id};
 use crate::cni::CniError;
-use crate::delegate::{Spawned, cache};
+use crate::delegate::{DeviceInfoFile, Spawned, cache};
 use crate::node::{EntryMode, OnError};
 use crate::pipeline::bench::Bench;
 use crate::pipeline::run::{self, Caller, Work};
@@ -136,6 +136,8 @@ fn try_delete(
                     &attachment.subject.ifname,
                 );
                 errors.extend(removed.err().map(|error| CniError::new(code::IO, error.to_string())));
+                let removed = attachment.device_info.as_ref().map_or(Ok(()), DeviceInfoFile::remove);
+                errors.extend(removed.err().map(|error| CniError::new(error.code(), error.to_string())));
             }
             errors.extend(failed.into_iter().map(|error| {
                 let mut error = CniError::from(error);

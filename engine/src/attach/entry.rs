@@ -84,6 +84,9 @@ pub struct IntendedAttachment {
     pub config: Option<String>,
     /// Capability arguments as JSON text.
     pub capability_args: String,
+    /// The file for device information that catena chose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_info: Option<String>,
     /// What it asked for, as stages see it.
     pub request: Value,
     /// What `arrange` decided.
@@ -244,6 +247,7 @@ pub(crate) mod tests {
                 nad: None,
                 config: Some(r#"{"name":"n","big":12345678901234567890123}"#.into()),
                 capability_args: "{}".into(),
+                device_info: None,
                 request: Value::Null,
                 intent: Value::Null,
             }],

@@ -62,10 +62,23 @@ impl Recorder {
     }
 
     /// An attachment is there, and its stages begin.
-    pub fn before(&mut self, position: usize, document: &Document, links: &[u32], bench: &mut Bench) {
+    pub fn before(
+        &mut self,
+        position: usize,
+        document: &Document,
+        device_info: Option<&Value>,
+        links: &[u32],
+        bench: &mut Bench,
+    ) {
         let Some(namespace) = self.namespace(bench) else { return };
         let result = self.read(&document.text);
-        let before = Before { format: document.format.clone(), result, links: links.to_vec(), namespace };
+        let before = Before {
+            format: document.format.clone(),
+            result,
+            device_info: device_info.cloned(),
+            links: links.to_vec(),
+            namespace,
+        };
         if let Some(attachment) = self.attachments.get_mut(position) {
             attachment.before = Some(before);
         }

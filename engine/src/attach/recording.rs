@@ -65,6 +65,9 @@ pub struct Before {
     pub format: String,
     /// The delegate's result.
     pub result: Value,
+    /// What a delegate wrote about the device that it attached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_info: Option<Value>,
     /// The indices of the attachment's own links.
     pub links: Vec<u32>,
     /// Links and routes of the namespace (a route snapshot).

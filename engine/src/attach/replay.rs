@@ -292,6 +292,7 @@ impl<'a> Replaying<'a> {
         let mut work = Work::new(document_of(before));
         let attachment = &mut self.attachments[position];
         attachment.subject.context.delegate_version = document::version(&work.document);
+        attachment.subject.context.device_info = before.device_info.clone();
         let scope = Scope { links: before.links.clone(), tables: Vec::new() };
         let records = &mut self.replayed.attachments[position].stages;
         run::add(self.pipeline, &self.caller, &attachment.subject, &scope, &mut work, &mut bench, records)
@@ -482,7 +483,7 @@ mod tests {
             serde_json::from_str(attachment.config.as_ref().unwrap()).unwrap()
         };
         let before = |links: Vec<u32>, result: Value, namespace: Value| {
-            Some(Before { format: "cni/1.0.0".into(), result, links, namespace })
+            Some(Before { format: "cni/1.0.0".into(), result, device_info: None, links, namespace })
         };
         let after = After {
             format: "cni/1.1.0".into(),

@@ -4,6 +4,7 @@ mod atomic;
 pub mod cache;
 mod chain;
 mod command;
+mod device_info;
 mod error;
 mod exec;
 mod process;
@@ -13,6 +14,7 @@ mod version;
 
 pub use chain::{BeforeStdin, Chain};
 pub use command::Command;
+pub use device_info::{CAPABILITY as DEVICE_INFO, DeviceInfoError, DeviceInfoFile};
 pub use error::{DelegateError, Fault};
 pub use exec::{Attachment, Exec, NESTED, Observer, Run};
 pub use process::{Exit, Spawned};

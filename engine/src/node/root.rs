@@ -56,6 +56,11 @@ impl Root {
         self.join("/var/lib/catena/records")
     }
 
+    /// The files in which delegates describe devices, where the Device Information Specification puts them.
+    pub fn device_info(&self) -> PathBuf {
+        self.join("/var/run/k8s.cni.cncf.io/devinfo/cni")
+    }
+
     /// What other programs may read while a sandbox is there.
     pub fn run(&self) -> PathBuf {
         self.join("/run/catena")

@@ -40,6 +40,8 @@ pub struct Context {
     pub attachments: usize,
     /// The `cniVersion` of the delegate's result, on add once it is there.
     pub delegate_version: Option<String>,
+    /// What a delegate has written about the device that it attached, on add.
+    pub device_info: Option<Value>,
 }
 
 impl Context {
@@ -64,6 +66,9 @@ impl Context {
         }
         if let Some(version) = &self.delegate_version {
             context["delegateVersion"] = Value::from(version.as_str());
+        }
+        if let Some(device) = &self.device_info {
+            context["deviceInfo"] = device.clone();
         }
         if let Some(pod) = pod(&self.args) {
             context["pod"] = pod;
@@ -182,6 +187,7 @@ mod tests {
             intent: Intent::default(),
             attachments: 2,
             delegate_version: Some("0.2.0".into()),
+            device_info: Some(json!({"type": "pci"})),
         };
         let value: Value =
             serde_json::from_str(&context.text(&["empty".to_owned()], &Grants::default())).unwrap();
@@ -190,6 +196,7 @@ mod tests {
         assert_eq!(value["attachment"], json!({ "namespace": "ns", "name": "net" }));
         assert_eq!(value["tags"], json!(["empty"]));
         assert_eq!(value["delegateVersion"], "0.2.0");
+        assert_eq!(value["deviceInfo"], json!({"type": "pci"}));
         assert_eq!(value["intent"]["ipv4"]["action"], "leave");
     }
 

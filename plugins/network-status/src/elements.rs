@@ -113,7 +113,7 @@ fn to_value<C>(call: &Call<C>, element: Element, default: bool, dns: &Dns, defau
     put("mtu", element.mtu.map(Value::from));
     put("default", Some(json!(default)));
     put("dns", (!is_minimal || !dns.is_empty()).then_some(Value::Object(dns)));
-    put("device-info", call.context.all.get("deviceInfo").cloned());
+    put("device-info", call.context.device_info.clone());
     put("gateway", (!gateways.is_empty()).then(|| text(&gateways)));
     put("default-route", call.context.request.default_route.as_deref().map(text));
     Value::Object(value)

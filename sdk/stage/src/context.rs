@@ -36,6 +36,8 @@ pub struct Context {
     pub filter_secondary_defaults: bool,
     /// The `cniVersion` of the delegate's result.
     pub delegate_version: Option<String>,
+    /// What a delegate has written about the device that it attached (Device Information Specification 1.1), on add.
+    pub device_info: Option<Value>,
     /// The whole object as it came.
     pub all: Map<String, Value>,
 }
@@ -110,6 +112,7 @@ impl Context {
                 .unwrap_or_default(),
             filter_secondary_defaults: all.get("secondaryDefaults").and_then(Value::as_str) == Some("filter"),
             delegate_version: all.get("delegateVersion").and_then(Value::as_str).map(str::to_owned),
+            device_info: all.get("deviceInfo").cloned(),
             all,
         })
     }

@@ -67,3 +67,88 @@ fn in_both_spellings() {
     score.finish(0);
     assert_eq!(number, 10);
 }
+
+/// Where the delegates of this test describe their devices, as seen in the world.
+const DEVICES: &str = "/var/run/k8s.cni.cncf.io/devinfo/cni";
+
+/// A delegate that declares the capability and writes `content` to the file of its attachment.
+fn describing(name: &str, content: &str) -> Value {
+    let mut delegate = declaring(name, ["CNIDeviceInfoFile"]);
+    let file = format!("{DEVICES}/{name}-${{CNI_CONTAINERID}}_$CNI_IFNAME");
+    delegate["script"] = json!({"ADD": {"sh": format!("printf '%s' '{content}' >{file}"), "result": {}}});
+    delegate
+}
+
+fn described(world: &World) -> String {
+    world.sh(&format!("ls {DEVICES}"))
+}
+
+#[test]
+fn a_delegate_describes_its_device() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let device = json!({"type": "pci", "version": "1.1.0", "pci": {"pci-address": "0000:d8:00.2"}});
+    let plain = scripted::conf("plain", json!({}));
+    let silent = declaring("silent", ["CNIDeviceInfoFile"]);
+    let outer = conf::catena(json!([
+        describing("first", &device.to_string()),
+        plain,
+        silent,
+        describing("last", "{\"type\": \"vdpa\"}")
+    ]));
+    // Of an attachment that is long gone.
+    world.sh(&format!("mkdir -p {DEVICES}; echo '{{\"type\": \"stale\"}}' >{DEVICES}/silent-id-pod_net2"));
+    let result = pod.add(&outer).result();
+
+    let path =
+        |name: &str, ifname: &str| json!({"CNIDeviceInfoFile": format!("{DEVICES}/{name}-id-pod_{ifname}")});
+    assert_eq!(got(&world, "first"), path("first", "eth0"));
+    assert_eq!(got(&world, "silent"), path("silent", "net2"));
+    assert_eq!(got(&world, "last"), path("last", "net3"));
+    assert!(got(&world, "plain").is_null());
+    let status = pod.status("outer");
+    let told: Vec<&Value> = status.iter().map(|element| &element["device-info"]).collect();
+    assert_eq!(told, [&device, &Value::Null, &Value::Null, &json!({"type": "vdpa"})]);
+
+    assert_eq!(described(&world), "first-id-pod_eth0\nlast-id-pod_net3\n");
+    pod.check(&outer, &result).done();
+    pod.del(&outer, Some(&result)).done();
+    assert_eq!(described(&world), "");
+    let calls = scripted::calls(&world);
+    let deleted = calls.iter().find(|call| call["command"] == "DEL" && call["stdin"]["name"] == "last");
+    assert_eq!(deleted.expect("a DEL")["stdin"]["runtimeConfig"], path("last", "net3"));
+}
+
+#[test]
+fn a_device_that_is_not_described_in_json_is_an_error_and_undone() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let outer = conf::catena(json!([describing("first", "{}"), describing("second", "a device")]));
+    pod.add(&outer).fails_with(110, &["network second", "second-id-pod_net1", "not JSON"]);
+    assert_eq!(described(&world), "");
+    // What cannot be deleted is described until it is.
+    let outer = conf::catena(json!([describing("first", "{}")]));
+    let result = pod.add(&outer).result();
+    scripted::change(&world, "first", &json!({"DEL": {"exit": 1, "result": {"code": 7, "msg": "no"}}}));
+    pod.del(&outer, Some(&result)).fails_with(7, &["no"]);
+    assert_eq!(described(&world), "first-id-pod_eth0\n");
+    scripted::change(&world, "first", &json!({}));
+    pod.del(&outer, None).done();
+    assert_eq!(described(&world), "");
+}
+
+/// A path that stdin names may be any file of the node.
+#[test]
+fn a_file_that_the_runtime_names_is_passed_on_and_left_alone() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    world.write("/run/theirs", "{\"type\": \"theirs\"}");
+    let mut outer = conf::catena(json!([declaring("first", ["CNIDeviceInfoFile"])]));
+    outer["capabilities"] = json!({"CNIDeviceInfoFile": true});
+    outer["runtimeConfig"] = json!({"CNIDeviceInfoFile": "/run/theirs"});
+    let result = pod.add(&outer).result();
+    assert_eq!(got(&world, "first"), outer["runtimeConfig"]);
+    assert!(pod.status("outer")[0]["device-info"].is_null());
+    pod.del(&outer, Some(&result)).done();
+    assert_eq!(world.read("/run/theirs"), "{\"type\": \"theirs\"}");
+}
