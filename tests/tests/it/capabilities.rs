@@ -64,7 +64,7 @@ fn in_both_spellings() {
             score.add(&id, false, comes_through(&world, name, value, number));
         }
     }
-    score.finish(0);
+    score.finish();
     assert_eq!(number, 10);
 }
 

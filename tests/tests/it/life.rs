@@ -126,7 +126,7 @@ fn recorded(prefix: &str) {
         // What differs has ended the test already.
         score.add(&case.id, false, Ok(()));
     }
-    score.finish(0);
+    score.finish();
 }
 
 #[test]

@@ -106,8 +106,9 @@ fn results_of_real_plugins_come_through() {
     let mut score = Score::of("plugin-results-by-version");
     for (number, case) in vectors::cases("plugin-results-by-version").iter().enumerate() {
         let outcome = judge(&world, case, number);
-        let id = format!("{number} ({} {} {})", case["plugins"], case["type"], case["request_version"]);
+        let text = |name: &str| case[name].as_str().unwrap_or("-").to_owned();
+        let id = format!("{number} {} {}", text("type"), text("request_version"));
         score.add(&id, outcome == Ok(true), outcome.map(|_| ()));
     }
-    score.finish(7);
+    score.finish();
 }
