@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 use std::collections::btree_map::Entry::Vacant;
 
 use crate::context::{Context, plain};
+use crate::index::Index;
 use crate::plan::{Direction, SlotPlan, plan};
-use crate::resolve::{self, Tables, Target, in_slot};
+use crate::resolve::{self, Tables, Target};
 use crate::run::{Policy, Run, by_slot};
 use crate::slot::{Slot, SlotChange, shown};
 use crate::undo::undo;
 use crate::wire::{Failure, Wire};
 use crate::{
-    Applied, ApplyFailure, Change, Entry, Errno, ErrorKind, Family, Journal, LinkRef, Route, RouteError,
+    Applied, ApplyFailure, Change, Entry, Errno, ErrorKind, Family, Journal, LinkRef, Mark, Route, RouteError,
     RouteSpec, Scope, Sysctl, Undo,
 };
 
@@ -52,9 +53,50 @@ pub(crate) fn apply(
             tables.push((family, MAIN));
         }
     }
-    let (context, snapshot) = look(wire, &tables).map_err(untouched)?;
-    let target = resolve::changes(&context, scope, &snapshot, changes).map_err(untouched)?;
-    carry_out(wire, &context, scope, &snapshot, target, journal)
+    // All that is wrong is told before anything is changed.
+    let mut aim = Aim::at(wire, &tables, scope, changes).map_err(untouched)?;
+    let mark = journal.mark();
+    let mut notes = Vec::new();
+    let mut errors = Vec::new();
+    for link in &aim.target.quiet {
+        match quieten(wire, &aim.context, link, journal) {
+            Ok(note) => notes.extend(note),
+            Err(error) => errors.push(error),
+        }
+    }
+    // Until a setting was written, an advertisement could still come behind the look at the tables.
+    if errors.is_empty() && journal.mark() != mark && !aim.target.slots.is_empty() {
+        match Aim::at(wire, &tables, scope, changes) {
+            Ok(again) => aim = again,
+            Err(wrong) => errors = wrong,
+        }
+    }
+    if !errors.is_empty() {
+        return Err(taken_back(wire, &aim.context, &[], journal, mark, errors));
+    }
+    let Aim { context, snapshot, target } = aim;
+    let applied = carry_out(wire, &context, scope, &snapshot, &target, journal, mark)?;
+    Ok(Applied { notes, ..applied })
+}
+
+/// What changes come to on the tables as they were read.
+struct Aim {
+    context: Context,
+    snapshot: Tables,
+    target: Target,
+}
+
+impl Aim {
+    fn at(
+        wire: &mut impl Wire,
+        tables: &[(Family, u32)],
+        scope: &Scope,
+        changes: &[Change],
+    ) -> Result<Aim, Vec<RouteError>> {
+        let (context, snapshot) = look(wire, tables)?;
+        let target = resolve::changes(&context, scope, &snapshot, changes)?;
+        Ok(Aim { context, snapshot, target })
+    }
 }
 
 #[allow(clippy::too_many_arguments, reason = "as the trait's")]
@@ -75,7 +117,8 @@ pub(crate) fn replace(
     let (context, snapshot) = look(wire, &tables).map_err(untouched)?;
     let at = (link, family, table);
     let target = resolve::wanted(&context, scope, &snapshot, at, wanted, keep_kernel).map_err(untouched)?;
-    carry_out(wire, &context, scope, &snapshot, target, journal)
+    let mark = journal.mark();
+    carry_out(wire, &context, scope, &snapshot, &target, journal, mark)
 }
 
 fn untouched(errors: Vec<RouteError>) -> ApplyFailure {
@@ -104,34 +147,24 @@ pub(crate) fn look(
     }
 }
 
+/// Changes the routes. What fails is taken back to the mark.
 fn carry_out(
     wire: &mut impl Wire,
     context: &Context,
     scope: &Scope,
     snapshot: &Tables,
-    target: Target,
+    target: &Target,
     journal: &mut Journal,
+    mark: Mark,
 ) -> Result<Applied, ApplyFailure> {
     let own = |route: &Route| scope.covers(route);
-    let (plans, ambiguous) = plan_all(context, snapshot, &target.slots, &own, Direction::Forth);
-    if !ambiguous.is_empty() {
-        return Err(untouched(ambiguous));
-    }
-    let mark = journal.mark();
-    let mut notes = Vec::new();
-    let mut errors = Vec::new();
-    for link in &target.quiet {
-        match quieten(wire, context, link, journal) {
-            Ok(note) => notes.extend(note),
-            Err(error) => errors.push(error),
-        }
-    }
+    let (plans, mut errors) = plan_all(context, snapshot, &target.slots, &own, Direction::Forth);
     if errors.is_empty() && !plans.is_empty() {
         errors = bring_about(wire, (context, snapshot), scope, &target.slots, &plans, journal);
     }
     let mut rounds = 0..UNVEILINGS;
     while errors.is_empty() {
-        let (snapshot, slots) = match veiled(wire, &target) {
+        let (snapshot, slots) = match veiled(wire, target) {
             Ok((_, slots)) if slots.is_empty() => break,
             Ok(seen) => seen,
             Err(unread) => {
@@ -156,21 +189,33 @@ fn carry_out(
             added.extend(minus(&change.after, &change.before));
             deleted.extend(minus(&change.before, &change.after));
         }
-        return Ok(Applied { added, deleted, notes });
+        return Ok(Applied { added, deleted, notes: Vec::new() });
     }
+    Err(taken_back(wire, context, &target.slots, journal, mark, errors))
+}
+
+/// The failure, after all since the mark is undone.
+fn taken_back(
+    wire: &mut impl Wire,
+    context: &Context,
+    slots: &[SlotChange],
+    journal: &mut Journal,
+    mark: Mark,
+    errors: Vec<RouteError>,
+) -> ApplyFailure {
     if journal.mark() == mark {
-        return Err(untouched(errors));
+        return untouched(errors);
     }
     let mut undo = undo(wire, journal, mark);
     // What the journal does not know of shows here.
-    for error in differences(wire, context, &target.slots, |change| &change.before) {
+    for error in differences(wire, context, slots, |change| &change.before) {
         undo.exact = false;
         let text = error.reason.clone().unwrap_or_else(|| error.to_string());
         if !undo.leftover.contains(&text) {
             undo.leftover.push(text);
         }
     }
-    Err(ApplyFailure { errors, undo, changed: true })
+    ApplyFailure { errors, undo, changed: true }
 }
 
 /// Sends what the plans say and reads back.
@@ -203,9 +248,10 @@ fn veiled(wire: &mut impl Wire, target: &Target) -> Result<(Tables, Vec<SlotChan
     }
     let tables: Vec<_> = hidden.iter().map(|change| (change.slot.dst.family(), change.slot.table)).collect();
     let (_, now) = look(wire, &tables)?;
+    let index = Index::of(&now);
     let slots = hidden
         .into_iter()
-        .map(|change| SlotChange { before: in_slot(&now, change.slot), ..change.clone() })
+        .map(|change| SlotChange { before: index.in_slot(change.slot), ..change.clone() })
         .filter(|change| shown(&change.before) != shown(&change.after))
         .collect();
     Ok((now, slots))
@@ -232,8 +278,9 @@ pub(crate) fn plan_all(
     direction: Direction,
 ) -> (Vec<SlotPlan>, Vec<RouteError>) {
     let (mut plans, mut errors) = (Vec::new(), Vec::new());
+    let index = Index::of(snapshot);
     for change in slots {
-        match plan(change.clone(), &near(snapshot, change), own, direction) {
+        match plan(change.clone(), &index.near(change.slot), own, direction) {
             Ok(plan) => plans.push(plan),
             Err(ambiguous) => {
                 let change = &ambiguous.change;
@@ -251,13 +298,6 @@ pub(crate) fn plan_all(
         }
     }
     (plans, errors)
-}
-
-/// All routes of the slot's destination and table.
-pub(crate) fn near(snapshot: &Tables, change: &SlotChange) -> Vec<Route> {
-    let slot = change.slot;
-    let table = snapshot.get(&(slot.dst.family(), slot.table)).map_or(&[][..], Vec::as_slice);
-    table.iter().filter(|route| route.dst == slot.dst).cloned().collect()
 }
 
 pub(crate) fn texts(context: &Context, routes: &[Route]) -> String {

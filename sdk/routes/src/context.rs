@@ -102,7 +102,7 @@ fn kind_of(failure: &Failure, route: Option<&Route>) -> ErrorKind {
     let (errno, message) = match failure {
         Failure::Kernel { errno, message, .. } => (*errno, message.as_deref().unwrap_or_default()),
         Failure::Lost(_) => return ErrorKind::Lost,
-        Failure::Timeout(_) => return ErrorKind::Timeout,
+        Failure::Timeout(_) | Failure::Late => return ErrorKind::Timeout,
         Failure::Interrupted(_) => return ErrorKind::Interrupted,
         Failure::Namespace(_) => return ErrorKind::Namespace,
         Failure::Other(_) => return ErrorKind::Other,

@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use crate::index::Lookup;
 use crate::route::SCOPE_LINK;
 use crate::{Family, Hop, Kind, Route};
 
@@ -10,7 +11,7 @@ use crate::{Family, Hop, Kind, Route};
 const RULES: [u32; 3] = [255, 254, 253];
 
 /// Whether `routes` make the hop's gateway reachable without another gateway. True for a hop that needs no route.
-pub(crate) fn on_link<'a>(route: &Route, hop: &Hop, routes: impl Iterator<Item = &'a Route> + Clone) -> bool {
+pub(crate) fn on_link(route: &Route, hop: &Hop, routes: &(impl Lookup + ?Sized)) -> bool {
     let Some(gateway) = hop.gateway else { return true };
     if hop.onlink || is_link_local(gateway) {
         return true;
@@ -22,7 +23,7 @@ pub(crate) fn on_link<'a>(route: &Route, hop: &Hop, routes: impl Iterator<Item =
     let mut tables =
         std::iter::once(route.table).chain(RULES.into_iter().filter(|table| *table != route.table));
     tables.any(|table| {
-        let covering = routes.clone().filter(|r| r.table == table && r.tos == 0 && r.dst.contains(gateway));
+        let covering = routes.covering(table, gateway).into_iter().filter(|r| r.tos == 0);
         match route.family {
             Family::V4 => {
                 let scope = route.scope.saturating_add(1).max(SCOPE_LINK);

@@ -14,6 +14,7 @@ mod family;
 mod fib;
 mod gateway;
 mod hop;
+mod index;
 mod journal;
 mod json;
 mod kind;

@@ -2,10 +2,12 @@
 //! reported at once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use crate::context::Context;
 use crate::fib::group;
 use crate::gateway::{is_link_local, on_link};
+use crate::index::{Index, Lookup};
 use crate::slot::{Slot, SlotChange};
 use crate::{Change, ErrorKind, Family, Hop, Kind, LinkRef, Prefix, Route, RouteError, RouteSpec, Scope};
 
@@ -84,9 +86,12 @@ struct Work<'a> {
     context: &'a Context,
     scope: &'a Scope,
     snapshot: &'a Tables,
+    index: Index<'a>,
     /// The slots that change, as they shall be. IPv6: whole routes, not legs.
     slots: BTreeMap<Slot, Vec<Route>>,
     added: Vec<Route>,
+    /// The slots of those.
+    taken: BTreeSet<Slot>,
     quiet: Vec<LinkRef>,
     errors: Vec<RouteError>,
     /// Only the kernel can say these for sure, and does it in its own words. They are reported with other errors.
@@ -99,8 +104,10 @@ impl<'a> Work<'a> {
             context,
             scope,
             snapshot,
+            index: Index::of(snapshot),
             slots: BTreeMap::new(),
             added: Vec::new(),
+            taken: BTreeSet::new(),
             quiet: Vec::new(),
             errors: Vec::new(),
             likely: Vec::new(),
@@ -112,7 +119,7 @@ impl<'a> Work<'a> {
     }
 
     fn slot_now(&self, slot: Slot) -> Vec<Route> {
-        in_slot(self.snapshot, slot)
+        self.index.in_slot(slot)
     }
 
     fn slot(&mut self, slot: Slot) -> &mut Vec<Route> {
@@ -138,8 +145,10 @@ impl<'a> Work<'a> {
             return self.fail(ErrorKind::Denied, "delete", &shape, reason);
         }
         let fitting: Vec<&Route> = self
-            .table(spec.family(), spec.table)
+            .index
+            .to(spec.table, spec.dst)
             .iter()
+            .copied()
             .filter(|route| fits(spec, route) && (!spec.hops.is_empty() || self.scope.touches(route)))
             .collect();
         // Of routes in one slot the one with just the named hops is meant before one that has others as well.
@@ -222,7 +231,7 @@ impl<'a> Work<'a> {
         let Some(route) = self.valid("add", spec) else { return };
         let slot = route.slot();
         let (context, scope) = (self.context, self.scope);
-        let twice = self.added.iter().any(|other| other.slot() == slot);
+        let twice = self.taken.contains(&slot);
         let holder = self.slot(slot).first().cloned();
         match holder {
             _ if twice => {
@@ -237,9 +246,14 @@ impl<'a> Work<'a> {
             }
             None => {
                 self.slot(slot).push(route.clone());
-                self.added.push(route);
+                self.take(route);
             }
         }
+    }
+
+    fn take(&mut self, route: Route) {
+        self.taken.insert(route.slot());
+        self.added.push(route);
     }
 
     fn replace(
@@ -256,34 +270,36 @@ impl<'a> Work<'a> {
             let error = self.context.link_error(ErrorKind::Denied, "replace", link);
             return self.errors.push(error.reason(self.not_in_scope(link)));
         }
-        let mut routes: Vec<Route> = Vec::new();
+        let (mut routes, mut places) = (Vec::<Route>::new(), BTreeMap::<Slot, usize>::new());
         for spec in wanted {
             if let Some(reason) = misplaced(spec, link, family, table) {
                 self.fail(ErrorKind::Invalid, "replace", &spec.to_route(), reason);
                 continue;
             }
-            let now = self.table(family, table).iter().find(|route| is_wanted(spec, route));
-            let Some(route) = now.cloned().or_else(|| self.valid("replace", spec)) else { continue };
-            if routes.iter().any(|other| other.slot() == route.slot()) {
+            let now = self.index.to(table, spec.dst).iter().find(|route| is_wanted(spec, route));
+            let now = now.map(|route| (*route).clone());
+            let Some(route) = now.or_else(|| self.valid("replace", spec)) else { continue };
+            if places.contains_key(&route.slot()) {
                 let reason = "two wanted routes have the same destination, table, tos and metric";
                 self.fail(ErrorKind::Invalid, "replace", &route, reason);
             } else {
+                places.insert(route.slot(), routes.len());
                 routes.push(route);
             }
         }
         let stays = |route: &Route| {
             let protected = is_link_local(route.dst.addr()) || route.dst.addr().is_multicast();
-            (protected || (keep_kernel && route.is_kernels()))
-                && !routes.iter().any(|wanted| wanted.slot() == route.slot())
+            protected || (keep_kernel && route.is_kernels())
         };
         for route in self.table(family, table).iter().filter(|route| route.has_hop_on(link)) {
-            if stays(route) || routes.contains(route) {
-                continue;
+            match places.get(&route.slot()).and_then(|place| routes.get(*place)) {
+                None if stays(route) => continue,
+                // The IPv6 route over several links may already have, on this link, just the hops that are wanted.
+                Some(wanted) if wanted == route || merged(route, wanted, link) => continue,
+                _ => {}
             }
             let rest: Vec<Hop> = route.hops.iter().filter(|hop| hop.link != link).cloned().collect();
-            if self.wanted_legs_are_there(route, link, &routes)
-                || !self.may_change("replace", route, !rest.is_empty())
-            {
+            if !self.may_change("replace", route, !rest.is_empty()) {
                 continue;
             }
             let slot = self.slot(route.slot());
@@ -302,7 +318,7 @@ impl<'a> Work<'a> {
             match self.slot(route.slot()).first().cloned() {
                 None => {
                     self.slot(route.slot()).push(route.clone());
-                    self.added.push(route);
+                    self.take(route);
                 }
                 Some(holder) => {
                     let reason = format!("its place is held by \"{}\"", self.context.text(&holder));
@@ -310,11 +326,6 @@ impl<'a> Work<'a> {
                 }
             }
         }
-    }
-
-    /// The IPv6 route over several links already has, on this link, just the hops that are wanted.
-    fn wanted_legs_are_there(&self, route: &Route, link: u32, wanted: &[Route]) -> bool {
-        wanted.iter().any(|wanted| merged(route, wanted, link))
     }
 
     fn quieten(&mut self, link: u32) {
@@ -415,17 +426,17 @@ impl<'a> Work<'a> {
     /// what makes the gateway reachable.
     fn judge_gateways(&mut self) {
         let (mut certain, mut likely) = (Vec::new(), Vec::new());
+        let after = After {
+            now: &self.index,
+            slots: &self.slots,
+            changed: Index::new(self.slots.values().flatten()),
+        };
         for route in &self.added {
-            let now =
-                self.snapshot.iter().filter(|((f, _), _)| *f == route.family).flat_map(|(_, routes)| routes);
-            let untouched = now.clone().filter(|route| !self.slots.contains_key(&route.slot()));
-            let changed = self.slots.iter().filter(|(slot, _)| slot.dst.family() == route.family);
-            let after = untouched.chain(changed.flat_map(|(_, routes)| routes));
-            for hop in route.hops.iter().filter(|hop| !on_link(route, hop, after.clone())) {
+            for hop in route.hops.iter().filter(|hop| !on_link(route, hop, &after)) {
                 let gateway = hop.gateway.map(|g| g.to_string()).unwrap_or_default();
                 let link = self.context.name(hop.link);
                 let error = self.context.error(ErrorKind::GatewayUnreachable, "add", route);
-                if on_link(route, hop, now.clone()) {
+                if on_link(route, hop, &self.index) {
                     certain.push(error.reason(format!(
                         "the same operation takes away the route that makes {gateway} reachable on {link}"
                     )));
@@ -436,6 +447,23 @@ impl<'a> Work<'a> {
         }
         self.errors.append(&mut certain);
         self.likely.append(&mut likely);
+    }
+}
+
+/// All routes as they shall be.
+struct After<'a> {
+    now: &'a Index<'a>,
+    slots: &'a BTreeMap<Slot, Vec<Route>>,
+    changed: Index<'a>,
+}
+
+impl Lookup for After<'_> {
+    fn covering(&self, table: u32, addr: IpAddr) -> Vec<&Route> {
+        let untouched = |route: &&Route| !self.slots.contains_key(&route.slot());
+        let mut routes: Vec<&Route> =
+            self.now.covering(table, addr).into_iter().filter(untouched).collect();
+        routes.extend(self.changed.covering(table, addr));
+        routes
     }
 }
 
@@ -538,10 +566,11 @@ fn nonsense(spec: &RouteSpec) -> Vec<String> {
     if !spec.kind.rejects() && spec.hops.is_empty() {
         wrong.push(format!("a route of type {} needs a next hop", spec.kind));
     }
-    for (i, hop) in spec.hops.iter().enumerate() {
-        if spec.hops.iter().skip(i + 1).any(|other| other.name() == hop.name()) {
-            wrong.push("the same next hop is there twice".to_owned());
-        }
+    let names: BTreeSet<_> = spec.hops.iter().map(Hop::name).collect();
+    if names.len() < spec.hops.len() {
+        wrong.push("the same next hop is there twice".to_owned());
+    }
+    for hop in &spec.hops {
         match hop.gateway {
             Some(gateway) if gateway.is_unspecified() => {
                 wrong.push(format!("{gateway} is no gateway; a hop without one has none"));

@@ -1,12 +1,14 @@
 //! Carries plans out, request by request: each must be acknowledged and echoed as what was meant, and whatever it
 //! really did is in the journal.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crate::apply::DISABLE_IPV6;
 use crate::context::Context;
 use crate::gateway::on_link;
+use crate::index::Index;
 use crate::plan::{SlotPlan, Step};
 use crate::resolve::{Tables, in_slot};
 use crate::slot::Slot;
@@ -79,6 +81,8 @@ impl<'a, W: Wire> Run<'a, W> {
         open.sort_by_key(|(slot, steps)| {
             (steps.iter().flat_map(|s| &s.added).any(has_gateway), std::cmp::Reverse(slot.dst.len()))
         });
+        let (goal, by_place) = (OnceCell::new(), OnceCell::new());
+        let goal = || by_place.get_or_init(|| Index::new(goal.get_or_init(wanted)));
         let mut failed = BTreeSet::new();
         let mut scaffold = false;
         while !open.is_empty() && !self.stopped {
@@ -93,7 +97,7 @@ impl<'a, W: Wire> Run<'a, W> {
                     }
                     let mut outcome = self.send(step);
                     if let Outcome::Unreachable(failure) = outcome {
-                        let has_point = || self.policy == Policy::Undo || has_point(step, &wanted());
+                        let has_point = || self.policy == Policy::Undo || has_point(step, goal());
                         outcome = if scaffold && has_point() {
                             self.with_scaffold(step)
                         } else {
@@ -477,8 +481,8 @@ fn is_unreachable(failure: &Failure) -> bool {
     matches!(failure.errno(), Some(Errno::ENETUNREACH | Errno::EHOSTUNREACH))
 }
 
-fn has_point(step: &Step, wanted: &[Route]) -> bool {
-    step.added.iter().all(|route| route.hops.iter().all(|hop| on_link(route, hop, wanted.iter())))
+fn has_point(step: &Step, wanted: &Index<'_>) -> bool {
+    step.added.iter().all(|route| route.hops.iter().all(|hop| on_link(route, hop, wanted)))
 }
 
 /// Whether the kernel's route has all that a leg has. Several hops show only one's protocol, source and metrics.

@@ -104,7 +104,7 @@ impl SimulatedTable {
                 (Family::V4, Some(_)) if hop.onlink && route.scope >= SCOPE_LINK => {
                     return no(Errno::EINVAL, "Nexthop has invalid scope");
                 }
-                (Family::V4, Some(_)) if !on_link(&route, hop, routes.iter()) => {
+                (Family::V4, Some(_)) if !on_link(&route, hop, routes) => {
                     return no(Errno::ENETUNREACH, "Nexthop has invalid gateway");
                 }
                 (Family::V6, Some(gateway)) => {
@@ -117,7 +117,7 @@ impl SimulatedTable {
                     if self.ipv6_disabled(&link.name) && is_link_local(gateway) {
                         return no(Errno::EACCES, "IPv6 is disabled on nexthop device");
                     }
-                    if !on_link(&route, hop, routes.iter()) {
+                    if !on_link(&route, hop, routes) {
                         return Err(Failure::kernel(Errno::EHOSTUNREACH));
                     }
                 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::apply::{as_wanted, difference, differences, links, look, near, plan_all, texts};
+use crate::apply::{as_wanted, difference, differences, links, look, plan_all, texts};
 use crate::context::Context;
+use crate::index::Index;
 use crate::plan::{Direction, plan};
-use crate::resolve::Tables;
 use crate::revert::revert;
 use crate::run::{Policy, Run};
 use crate::slot::{Slot, SlotChange};
@@ -23,6 +23,7 @@ pub fn undo_once(wire: &mut impl Wire, journal: &mut Journal, to: Mark) -> Undo 
 }
 
 fn undo_in(attempts: usize, wire: &mut impl Wire, journal: &mut Journal, to: Mark) -> Undo {
+    wire.undoing();
     let mut undo = Undo::default();
     let sysctls: Vec<Sysctl> = journal.since(to).iter().rev().filter_map(Entry::sysctl).cloned().collect();
     if journal.since(to).iter().any(|entry| entry.route().is_some()) {
@@ -74,8 +75,9 @@ fn restore_routes(wire: &mut impl Wire, journal: &mut Journal, to: Mark, undo: &
     let (slots, notes) = revert(journal.since(to), &snapshot, &context);
     undo.notes.extend(notes.into_iter().filter(|note| !undo.notes.contains(note)).collect::<Vec<_>>());
     let mut left = Vec::new();
+    let index = Index::of(&snapshot);
     let slots: Vec<SlotChange> =
-        slots.into_iter().map(|change| possible(change, &context, &snapshot, &own, &mut left)).collect();
+        slots.into_iter().map(|change| possible(change, &context, &index, &own, &mut left)).collect();
     let (plans, ambiguous) = plan_all(&context, &snapshot, &slots, &own, Direction::Back);
     undo.errors.extend(ambiguous.into_iter().map(in_undo));
     let mut run = Run::new(wire, (&context, &snapshot), &scope, journal, Policy::Undo);
@@ -105,11 +107,11 @@ fn restore_routes(wire: &mut impl Wire, journal: &mut Journal, to: Mark, undo: &
 fn possible(
     change: SlotChange,
     context: &Context,
-    snapshot: &Tables,
+    index: &Index<'_>,
     own: &dyn Fn(&Route) -> bool,
     left: &mut Vec<String>,
 ) -> SlotChange {
-    if plan(change.clone(), &near(snapshot, &change), own, Direction::Back).is_ok() {
+    if plan(change.clone(), &index.near(change.slot), own, Direction::Back).is_ok() {
         return change;
     }
     let other = change.in_any_order();

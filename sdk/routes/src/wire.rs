@@ -27,6 +27,9 @@ pub trait Wire {
 
     /// Writes a setting of `net.ipv6.conf.LINK`; ENOENT if there is no such setting.
     fn set_sysctl(&mut self, link: &str, key: &str, value: &str) -> Result<(), Failure>;
+
+    /// Said before anything is undone: a wire with a deadline may take longer from now on.
+    fn undoing(&mut self) {}
 }
 
 /// A route that the kernel says it added or deleted.
@@ -57,6 +60,9 @@ pub enum Failure {
     /// It is not known whether the request was carried out.
     #[error("the kernel did not answer within {0:?}")]
     Timeout(Duration),
+    /// It was not sent.
+    #[error("it was not sent, since the time for it is over")]
+    Late,
     /// NLM_F_DUMP_INTR, that many times in a row.
     #[error("the dump was interrupted by changes {0} times")]
     Interrupted(u32),

@@ -163,7 +163,7 @@ fn one_call_may_not_take_a_place_twice() {
 #[test]
 fn a_swap_adds_before_it_deletes() {
     for (old, new) in [("10.0.0.1", "10.1.0.1"), ("fd00::1", "fd01::1")] {
-        let mut wire = Recorder { table: world(), requests: Vec::new() };
+        let mut wire = Recorder { table: world(), requests: Vec::new(), router: None };
         let old = default_via(old, ETH0);
         wire.table.send(&Request::add(&old.to_route(), Mode::Exclusive)).unwrap();
         let changes = [Change::Delete(old), Change::Add(default_via(new, NET1))];
@@ -176,6 +176,8 @@ fn a_swap_adds_before_it_deletes() {
 struct Recorder {
     table: SimulatedTable,
     requests: Vec<String>,
+    /// What a router advertises as soon as nobody looks, unless it is ignored.
+    router: Option<Route>,
 }
 
 impl Wire for Recorder {
@@ -188,7 +190,13 @@ impl Wire for Recorder {
     }
 
     fn dump(&mut self, family: Family, table: u32) -> Result<Vec<Route>, catena_routes::Failure> {
-        self.table.dump(family, table)
+        let routes = self.table.dump(family, table);
+        if self.table.sysctl("net1", "accept_ra_defrtr")?.as_deref() == Some("1")
+            && let Some(route) = self.router.take()
+        {
+            self.table.send(&Request::add(&route, Mode::Exclusive))?;
+        }
+        routes
     }
 
     fn send(&mut self, request: &Request) -> Result<Vec<catena_routes::Echo>, catena_routes::Failure> {
@@ -208,7 +216,7 @@ impl Wire for Recorder {
 
 #[test]
 fn the_layout_of_a_ptp_pod_in_one_replace() {
-    let mut wire = Recorder { table: world(), requests: Vec::new() };
+    let mut wire = Recorder { table: world(), requests: Vec::new(), router: None };
     let gateway = ip("10.1.0.1");
     let by_gateway = vec![Hop::via(gateway, NET1)];
     let source = Some(POD.own(Family::V4, NET1));
@@ -232,7 +240,7 @@ fn the_layout_of_a_ptp_pod_in_one_replace() {
 
 #[test]
 fn settings_come_first_and_go_last() {
-    let mut wire = Recorder { table: world(), requests: Vec::new() };
+    let mut wire = Recorder { table: world(), requests: Vec::new(), router: None };
     let learned = Route { protocol: 9, ..default_via("fd00::1", ETH0).to_route() };
     wire.table.send(&Request::add(&learned, Mode::Exclusive)).unwrap();
     let scope = main_table(&[ETH0]);
@@ -242,6 +250,30 @@ fn settings_come_first_and_go_last() {
     assert_eq!(journal.describe()[0], "net.ipv6.conf.eth0.accept_ra_defrtr: 1 -> 0");
     assert!(wire.undo(&mut journal, Journal::start()).exact);
     assert_eq!(wire.requests, ["accept_ra_defrtr=0", "Delete", "Add(Exclusive)", "accept_ra_defrtr=1"]);
+}
+
+#[test]
+fn an_advertisement_between_look_and_setting_is_seen() {
+    let learned = Route { protocol: 9, ..default_via("fe80::1", NET1).to_route() };
+    let mut wire = Recorder { table: world(), requests: Vec::new(), router: Some(learned) };
+    let changes =
+        [Change::IgnoreRouterAdvertisements(NET1), Change::Add(default_via("fd01::1", NET1))];
+    let mut journal = Journal::new();
+    let failure = wire.apply(&main_table(&[NET1]), &changes, &mut journal).unwrap_err();
+    assert_eq!(kinds(&failure.errors), [ErrorKind::Exists]);
+    let text = failure.errors[0].to_string();
+    assert!(text.contains("held by \"default via fe80::1 dev net1 proto ra"), "{text}");
+    assert!(failure.changed && failure.undo.exact && journal.is_empty(), "{failure:?}");
+    assert_eq!(wire.requests, ["accept_ra_defrtr=0", "accept_ra_defrtr=1"]);
+}
+
+#[test]
+fn many_faults_of_a_route_are_told_once() {
+    let hops = vec![Hop::via(ip("10.1.0.1"), NET1); 200];
+    let spec = RouteSpec::new(Prefix::default_route(Family::V4), hops);
+    let failure =
+        world().apply(&main_table(&[NET1]), &[Change::Add(spec)], &mut Journal::new()).unwrap_err();
+    assert_eq!(kinds(&failure.errors), [ErrorKind::Invalid]);
 }
 
 #[test]
