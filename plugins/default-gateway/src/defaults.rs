@@ -30,10 +30,6 @@ pub(crate) fn plan(action: &Action, family: Family, table: &[Route], links: &Lin
         Action::Override(gateways) => wanted(gateways, family, links, config.gateways()),
     };
     let mut plan = Plan { after: wanted.clone(), ..Plan::default() };
-    if family == Family::V6 && !config.allows_advertisements() {
-        let ignore = |link: &String| Change::IgnoreRouterAdvertisements(link.clone());
-        plan.changes.extend(links.names().iter().map(ignore));
-    }
     let current = defaults(table, links);
     let lost: Vec<&Route> = current.iter().filter(|route| !wanted.iter().any(|w| same(route, w))).collect();
     if let Some(old) = lost.iter().min_by_key(|route| route.metric) {

@@ -1,5 +1,7 @@
 //! The result after the change: it says exactly what the kernel does. Pure.
 
+use std::net::IpAddr;
+
 use catena_sdk::Action;
 use catena_sdk::cni::net::IpNet;
 use catena_sdk::cni::result::{self, CniResult};
@@ -15,7 +17,7 @@ pub(crate) fn rewrite(result: &mut CniResult, family: Family, action: &Action, p
     tell_defaults(result, family, &plan.after, *action == Action::Own);
     for route in &plan.kept {
         for hop in &route.hops {
-            result.routes.extend(told(route.destination).map(|dst| result::Route::new(dst, hop.gateway)));
+            tell_kept(result, route.destination, hop.gateway);
         }
     }
     let gateways = match action {
@@ -25,6 +27,25 @@ pub(crate) fn rewrite(result: &mut CniResult, family: Family, action: &Action, p
     };
     for ip in result.ips.iter_mut().filter(|ip| Family::of(ip.address.addr()) == family) {
         ip.gateway = gateways.iter().copied().find(|gateway| ip.address.contains(*gateway));
+    }
+}
+
+/// Whether an entry of a result is about the routes of the main table to this destination.
+pub(crate) fn tells(route: &result::Route, destination: Prefix) -> bool {
+    route.dst.addr() == destination.addr()
+        && route.dst.prefix_len() == destination.len()
+        && route.table.is_none_or(|table| table == i64::from(MAIN))
+}
+
+/// A kept route that the delegate has told already is not told twice. Where it left out the gateway, which it took from
+/// its addresses, the gateway is put in: the filter takes it away there.
+fn tell_kept(result: &mut CniResult, destination: Prefix, gateway: Option<IpAddr>) {
+    let find = |gateway| {
+        result.routes.iter().position(|route| tells(route, destination) && route.gw == gateway)
+    };
+    match find(gateway).or_else(|| find(None)).and_then(|place| result.routes.get_mut(place)) {
+        Some(telling) => telling.gw = gateway,
+        None => result.routes.extend(told(destination).map(|dst| result::Route::new(dst, gateway))),
     }
 }
 

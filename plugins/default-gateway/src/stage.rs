@@ -17,6 +17,8 @@ impl Stage for DefaultGateway {
             return Ok(Outcome::unchanged());
         }
         let (mut result, links) = read(call, document, &intent, host)?;
+        // Before the tables are read: a default route that is advertised after that would not be among what goes.
+        ignore_advertisements(call, &intent, &links, host)?;
         let tables = Tables::read(&intent, host)?;
         tables.check_ownership(call, &intent, &links)?;
 
@@ -63,6 +65,23 @@ impl Stage for DefaultGateway {
         }
         if faults.is_empty() { Ok(()) } else { Err(Error::failed(faults.join("; "))) }
     }
+}
+
+/// An IPv6 filter or override that comes back with the next router advertisement is none.
+fn ignore_advertisements(
+    call: &Call<Config>,
+    intent: &Intent,
+    links: &Links,
+    host: &Host,
+) -> Result<(), Error> {
+    let decided = matches!(intent.family(Family::V6), Action::Filter | Action::Override(_));
+    if !decided || call.config.allows_advertisements() || links.names().is_empty() {
+        return Ok(());
+    }
+    let ignore = |link: &String| Change::IgnoreRouterAdvertisements(link.clone());
+    let changes: Vec<Change> = links.names().iter().map(ignore).collect();
+    host.apply(&changes)?;
+    Ok(())
 }
 
 /// What was arranged. In chained mode the config is the only source, whether or not somebody arranged it.
@@ -139,7 +158,7 @@ impl Tables {
     }
 }
 
-/// Routes of `keep` that the record has and the kernel has not.
+/// Routes of `keep` that the record has and the kernel has not. One that is recorded without a gateway may go by any.
 fn missing_kept(
     result: &CniResult,
     family: Family,
@@ -149,14 +168,11 @@ fn missing_kept(
 ) -> Vec<String> {
     let mut missing = Vec::new();
     for prefix in config.keep(family) {
-        let recorded = result
-            .routes
-            .iter()
-            .filter(|route| route.dst.addr() == prefix.addr() && route.dst.prefix_len() == prefix.len());
-        for route in recorded {
+        for route in result.routes.iter().filter(|route| result::tells(route, prefix)) {
+            let by = |gateway| route.gw.is_none() || gateway == route.gw;
             let there = table.iter().any(|other| {
                 other.destination == prefix
-                    && other.hops.iter().any(|hop| hop.gateway == route.gw && links.has(&hop.link))
+                    && other.hops.iter().any(|hop| by(hop.gateway) && links.has(&hop.link))
             });
             if !there {
                 let via = route.gw.map(|gateway| format!(" via {gateway}")).unwrap_or_default();
@@ -290,6 +306,23 @@ mod tests {
     }
 
     #[test]
+    fn advertisements_are_ignored_before_the_table_is_read() {
+        let host = bridge();
+        host.add::<DefaultGateway>(&call(Action::Leave, Action::Filter), &result()).unwrap();
+        // Beside the look for a second IPv4 owner: the setting, the look at the table, the change. What is advertised
+        // before the setting is seen, and what comes behind it is ignored.
+        assert_eq!(host.calls(), 4);
+        assert_eq!(
+            host.changes(),
+            ["net.ipv6.conf.net1.accept_ra_defrtr: 1 -> 0", "- default via fd01::1 dev net1 proto boot metric 1024"]
+        );
+        let allowed = bridge();
+        let call = call(Action::Leave, Action::Filter).config(json!({"ra": "allow"}));
+        allowed.add::<DefaultGateway>(&call, &result()).unwrap();
+        assert_eq!(allowed.calls(), 3);
+    }
+
+    #[test]
     fn every_default_goes_at_any_metric_and_no_other_route() {
         let host = bridge()
             .route("default via 10.1.0.2 dev net1 metric 50")
@@ -420,6 +453,37 @@ mod tests {
         let host = TestHost::new(&["net1"]).route("10.1.0.0/24 dev net1 proto kernel scope link");
         host.add::<DefaultGateway>(&filter, &result()).unwrap();
         assert_eq!(host.routes().len(), 1);
+    }
+
+    #[test]
+    fn a_kept_route_that_the_delegate_told_without_gateway_gets_one() {
+        let keep = call(Action::Filter, Action::Leave).config(json!({"keep": ["10.96.0.0/12"]}));
+        let mut told = result();
+        told["routes"] = json!([
+            {"dst": "0.0.0.0/0"}, {"dst": "10.96.0.0/12", "table": 100}, {"dst": "10.96.0.0/12", "mtu": 1400}
+        ]);
+        let host = || bridge().route("10.96.0.0/12 via 10.1.0.1 dev net1");
+        let pod = host();
+        let recorded = changed(pod.add::<DefaultGateway>(&keep, &told).unwrap());
+        assert_eq!(
+            recorded["routes"],
+            json!([
+                {"dst": "10.96.0.0/12", "table": 100},
+                {"dst": "10.96.0.0/12", "gw": "10.1.0.1", "mtu": 1400}
+            ])
+        );
+        pod.check::<DefaultGateway>(&keep, &recorded).unwrap();
+        // With its gateway it is told already.
+        told["routes"] = json!([{"dst": "0.0.0.0/0"}, {"dst": "10.96.0.0/12", "gw": "10.1.0.1"}]);
+        let recorded = changed(host().add::<DefaultGateway>(&keep, &told).unwrap());
+        assert_eq!(recorded["routes"], json!([{"dst": "10.96.0.0/12", "gw": "10.1.0.1"}]));
+
+        // Where nobody put a gateway in, any on our links will do; none is a fault all the same.
+        let bare = json!({"cniVersion": "1.1.0", "routes": [{"dst": "10.96.0.0/12"}]});
+        pod.check::<DefaultGateway>(&keep, &bare).unwrap();
+        let without = TestHost::new(&["net1"]).route("10.1.0.0/24 dev net1 proto kernel scope link");
+        let error = without.check::<DefaultGateway>(&keep, &bare).unwrap_err().to_string();
+        assert!(error.contains("10.96.0.0/12 is missing"), "{error}");
     }
 
     #[test]
