@@ -195,6 +195,7 @@ impl NodeConfig {
         let json = |cause: String| NodeError::Json { path: path.to_owned(), cause };
         let value: Value = serde_json::from_slice(bytes).map_err(|error| json(error.to_string()))?;
         let mut problems = Problems::default();
+        problems.repeated_keys(bytes);
         let config = Self::read(&value, &mut problems);
         problems.finish(path)?;
         Ok(config)
@@ -430,6 +431,17 @@ mod tests {
         assert_eq!(parse(json!({"deadlines": 1})).unwrap_err().code(), 7);
         assert_eq!(NodeConfig::parse(Path::new("x"), b"{").unwrap_err().code(), 6);
         assert_eq!(parse(json!([])).unwrap_err().code(), 7);
+    }
+
+    #[test]
+    fn a_repeated_key_is_refused() {
+        let twice = br#"{"modules": {"gw": {"grants": {"links": true}, "grants": {}}, "gw": {}}, "record": {}, "record": {}}"#;
+        let error = NodeConfig::parse(Path::new("node.json"), twice).unwrap_err();
+        assert_eq!(error.code(), 7);
+        let text = error.to_string();
+        for place in ["modules.gw.grants is there more than once", "modules.gw is", "record is"] {
+            assert!(text.contains(place), "{place} in {text}");
+        }
     }
 
     #[test]

@@ -121,6 +121,7 @@ impl ModuleLock {
         let value: Value = serde_json::from_slice(bytes)
             .map_err(|error| NodeError::Json { path: path.to_owned(), cause: error.to_string() })?;
         let mut problems = Problems::default();
+        problems.repeated_keys(bytes);
         let lock = Self::read(&value, &mut problems);
         problems.finish(path)?;
         Ok(lock)
@@ -299,6 +300,7 @@ mod tests {
                 "modules.gw.current.digest",
             ),
             (r#"{"schema": 1, "modules": {"../x": {}}}"#, "not a module's name"),
+            (r#"{"schema": 1, "modules": {}, "modules": {}}"#, "modules is there more than once"),
         ] {
             let error = ModuleLock::parse(Path::new("lock.json"), text.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(part), "{part} in {error}");

@@ -14,6 +14,7 @@ mod lock;
 mod name;
 mod object;
 mod pipelines;
+mod repeated;
 mod root;
 
 pub use config::{Deadlines, ModuleRule, NodeConfig, Paths, RecordRule, SecondaryDefaults};

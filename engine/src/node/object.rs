@@ -6,6 +6,7 @@ use catena_cni::json::{self, same_name};
 use serde_json::{Map, Value};
 
 use super::NodeError;
+use super::repeated::repeated;
 
 /// Everything that is wrong with a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +31,13 @@ impl Problems {
 
     pub(super) fn value(&mut self, text: String) {
         self.values.push(text);
+    }
+
+    /// Notes every key that an object of the text has more than once.
+    pub(super) fn repeated_keys(&mut self, json: &[u8]) {
+        for place in repeated(json) {
+            self.value(format!("{place} is there more than once; keep one of them"));
+        }
     }
 
     pub(super) fn into_texts(mut self) -> Vec<String> {
