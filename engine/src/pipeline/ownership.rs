@@ -24,6 +24,7 @@ pub struct Claim {
 pub fn unmet(family: Family, main: &[Route], claims: &[Claim]) -> Vec<String> {
     let owned = claims.iter().any(|claim| is_owner(&claim.request.family(family)));
     let mut unmet = Vec::new();
+    unmet.extend(shared(family, main, claims));
     for claim in claims {
         let has = gateways(main, &claim.links);
         let name = format!("{}/{}", claim.network, claim.ifname);
@@ -51,6 +52,26 @@ pub fn unmet(family: Family, main: &[Route], claims: &[Claim]) -> Vec<String> {
         }
     }
     unmet
+}
+
+/// Where several attachments asked for a family's default route and several have one, each of them has just what it asked
+/// for, and none owns it: the kernel may even have made one route of theirs.
+fn shared(family: Family, main: &[Route], claims: &[Claim]) -> Option<String> {
+    let owners: Vec<String> = claims
+        .iter()
+        .filter(|claim| is_owner(&claim.request.family(family)))
+        .filter_map(|claim| {
+            let has = gateways(main, &claim.links);
+            (!has.is_empty()).then(|| format!("{}/{} (via {})", claim.network, claim.ifname, list(&has)))
+        })
+        .collect();
+    let several = owners.len() > 1;
+    several.then(|| {
+        format!(
+            "{} each asked for the {family} default route and each have one, but only one attachment can own it",
+            owners.join(" and ")
+        )
+    })
 }
 
 /// The attachments that asked to own the default route with whatever gateways their delegates set, and have
@@ -149,6 +170,30 @@ mod tests {
         assert_eq!(unowned([&[], &[]], &claims).len(), 1);
         assert_eq!(unowned([&[], &[default_via("2001:db8::1", 2)]], &claims), [""; 0]);
         assert_eq!(unowned([&[default_via("10.0.0.1", 3)], &[]], &claims).len(), 1);
+    }
+
+    #[test]
+    fn a_family_has_one_owner() {
+        let two = |one: Request, other: Request| [claim("eth0", 2, one), claim("net1", 3, other)];
+        // What the kernel makes of two IPv6 defaults of one metric.
+        let mut merged = default_via("fd00::1", 2);
+        merged.hops.extend(default_via("fd01::1", 3).hops);
+        for claims in [
+            two(asks(&["fd00::1"]), asks(&["fd01::1"])),
+            two(asks(&[]), asks(&[])),
+            two(asks(&[]), asks(&["fd01::1"])),
+        ] {
+            let unmet = unmet(Family::V6, std::slice::from_ref(&merged), &claims);
+            assert_eq!(unmet.len(), 1, "{unmet:?}");
+            assert!(
+                unmet[0].contains("n/eth0 (via fd00::1) and n/net1 (via fd01::1) each asked for the ipv6"),
+                "{unmet:?}"
+            );
+        }
+        // One network of each family.
+        let claims = two(asks(&[]), asks(&[]));
+        assert_eq!(unmet(Family::V6, &[default_via("fd00::1", 2)], &claims), [""; 0]);
+        assert_eq!(unmet(Family::V4, &[default_via("10.1.0.1", 3)], &claims), [""; 0]);
     }
 
     #[test]
