@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 
 use catena_routes::Family;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+
+use crate::wasm::plain;
 
 /// What shall happen to one family's default routes of an attachment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -37,7 +39,15 @@ pub enum IntentError {
         /// The number of attachments.
         expected: usize,
     },
-    /// One intent is wrong.
+    /// One intent is none.
+    #[error("intent {position}: {what}")]
+    Intent {
+        /// Index of the attachment.
+        position: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// One family's part of an intent is wrong.
     #[error("intent {position}, {family}: {what}")]
     Family {
         /// Index of the attachment.
@@ -65,7 +75,8 @@ impl Intent {
 
     /// Reads one intent; `position` is for the error.
     pub fn from_value(value: &Value, position: usize) -> Result<Intent, IntentError> {
-        let part = |name: &'static str, family: Family| match value.get(name) {
+        let members = members(value, ["ipv4", "ipv6"]).map_err(|what| IntentError::Intent { position, what })?;
+        let part = |name: &'static str, family: Family| match members.get(name) {
             None => Ok(FamilyIntent::Leave),
             Some(part) => FamilyIntent::from_value(part, family).map_err(|what| IntentError::Family {
                 position,
@@ -99,11 +110,12 @@ impl FamilyIntent {
     }
 
     fn from_value(value: &Value, family: Family) -> Result<FamilyIntent, String> {
-        let gateways = match value.get("gateways") {
+        let members = members(value, ["action", "gateways"])?;
+        let gateways = match members.get("gateways") {
             None => Vec::new(),
             Some(list) => gateways(list, family)?,
         };
-        match (value.get("action").and_then(Value::as_str), gateways.is_empty()) {
+        match (members.get("action").and_then(Value::as_str), gateways.is_empty()) {
             (Some("leave"), true) => Ok(FamilyIntent::Leave),
             (Some("filter"), true) => Ok(FamilyIntent::Filter),
             (Some("own"), true) => Ok(FamilyIntent::Own),
@@ -115,12 +127,32 @@ impl FamilyIntent {
     }
 }
 
+/// An object's members, which have no other names than these: a misspelt one must not count as absent, since that
+/// leaves the routes as they are.
+fn members<'a>(value: &'a Value, known: [&str; 2]) -> Result<&'a Map<String, Value>, String> {
+    let members = value.as_object().ok_or_else(|| format!("it must be an object, not {}", shown(value)))?;
+    match members.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+        None => Ok(members),
+        Some((name, _)) => {
+            Err(format!("unknown key \"{}\"; known are {}", plain(name, SHOWN), known.join(", ")))
+        }
+    }
+}
+
+/// Bytes of a stage's words in an error.
+const SHOWN: usize = 64;
+
+fn shown(value: &Value) -> String {
+    plain(&value.to_string(), SHOWN)
+}
+
 fn gateways(list: &Value, family: Family) -> Result<Vec<IpAddr>, String> {
     let list = list.as_array().ok_or("gateways is not a list")?;
     list.iter()
         .map(|entry| {
-            let text = entry.as_str().ok_or_else(|| format!("gateway {entry} is not a text"))?;
-            let address: IpAddr = text.parse().map_err(|_| format!("gateway {text:?} is not an address"))?;
+            let text = entry.as_str().ok_or_else(|| format!("gateway {} is not a text", shown(entry)))?;
+            let not_one = |_| format!("gateway {} is not an address", shown(entry));
+            let address: IpAddr = text.parse().map_err(not_one)?;
             match (family, address) {
                 (Family::V4, IpAddr::V4(_)) | (Family::V6, IpAddr::V6(_)) => Ok(address),
                 _ => Err(format!("gateway {text} is of the other family")),
@@ -178,6 +210,13 @@ mod tests {
         for (text, needle) in [
             ("{}", "not a JSON array"),
             ("[]", "not a JSON array of 1"),
+            (r#"["leave"]"#, "intent 0: it must be an object, not \"leave\""),
+            ("[null]", "intent 0: it must be an object"),
+            ("[[]]", "intent 0: it must be an object"),
+            (r#"[{"ipv4": null}]"#, "intent 0, ipv4: it must be an object"),
+            (r#"[{"Ipv4": {"action": "filter"}}]"#, "intent 0: unknown key \"Ipv4\"; known are ipv4, ipv6"),
+            (r#"[{"ipv4": {"action": "leave", "gateway": []}}]"#, "unknown key \"gateway\""),
+            (r#"[{"ipv4": {"action": "override", "gateways": ["x"]}}]"#, "gateway \"x\" is not an address"),
             (r#"[{"ipv4": {"action": "steal"}}]"#, "intent 0, ipv4: action"),
             (r#"[{"ipv4": {"action": "override"}}]"#, "override without gateways"),
             (r#"[{"ipv6": {"action": "filter", "gateways": ["2001:db8::1"]}}]"#, "gateways without override"),

@@ -28,3 +28,5 @@ pub use host::{FailedCall, Host, Level, LogLine};
 pub use module::{Facts, Module};
 pub use modules::Modules;
 pub use pointer::differences;
+pub(crate) use pointer::is_within;
+pub(crate) use text::plain;

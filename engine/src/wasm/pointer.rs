@@ -57,7 +57,7 @@ fn step(
 }
 
 /// Whether the place is the granted one or inside it.
-pub(super) fn is_within(place: &str, granted: &str) -> bool {
+pub(crate) fn is_within(place: &str, granted: &str) -> bool {
     place.strip_prefix(granted).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 

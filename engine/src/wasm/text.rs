@@ -1,7 +1,7 @@
 //! Text that came from a guest.
 
 /// The text as a person may see it: control characters escaped, at most `limit` bytes.
-pub(super) fn plain(text: &str, limit: usize) -> String {
+pub(crate) fn plain(text: &str, limit: usize) -> String {
     let mut out = String::with_capacity(text.len().min(limit));
     for character in text.chars() {
         let start = out.len();
