@@ -34,6 +34,7 @@ use crate::pipeline::run::{self, About, Caller, Work};
 use crate::pipeline::selection::{Pipeline, SelectionError};
 use crate::report::record::{AttachmentRecord, StageRecord};
 use crate::report::status::NETWORK_STATUS;
+use crate::routes::error::{ErrorKind, RouteError};
 use crate::routes::journal::Journal;
 use crate::routes::kernel::Scope;
 use crate::routes::link::Link;
@@ -84,8 +85,12 @@ pub fn add(
     let mut slot = session.ledger.lock(&key, session.until)?;
     clear(session, &key, &mut slot, &netns, netns_path)?;
 
-    let caller =
-        Caller { command: Command::Add, mode, container_id: target.container_id.as_str().to_owned() };
+    let caller = Caller {
+        command: Command::Add,
+        mode,
+        container_id: target.container_id.as_str().to_owned(),
+        until: session.until,
+    };
     session.record.attachments = attachments
         .iter()
         .map(|attachment| AttachmentRecord {
@@ -408,7 +413,7 @@ impl Adding<'_, '_> {
     fn links(&mut self, position: usize) -> Result<Vec<Link>, CniError> {
         self.bench.links().map_err(|error| {
             let name = self.attachments.get(position).map_or_else(String::new, Attachment::name);
-            CniError::new(code::INVALID_NETNS, format!("attachment {name}: {error}"))
+            CniError::new(code_of(&error, code::INVALID_NETNS), format!("attachment {name}: {error}"))
         })
     }
 
@@ -746,13 +751,19 @@ fn claims(attachments: &[Attachment], done: &[Done]) -> Vec<Claim> {
         .collect()
 }
 
+/// The code of what could not be read; what took too long may work the next time.
+fn code_of(error: &RouteError, otherwise: u32) -> u32 {
+    if error.kind == ErrorKind::Timeout { code::TRY_LATER } else { otherwise }
+}
+
 /// Compares the requests with the kernel: code 107 where one is not carried out.
 pub fn verify(bench: &mut Bench, claims: &[Claim], notes: &mut Vec<String>) -> Result<(), CniError> {
     if claims.len() < 2 && !Family::ALL.iter().any(|family| ownership::is_asked(*family, claims)) {
         return Ok(());
     }
-    let unread = |error: crate::routes::error::RouteError| {
-        CniError::new(code::OWNERSHIP, format!("the default routes could not be read back: {error}"))
+    let unread = |error: RouteError| {
+        let text = format!("the default routes could not be read back: {error}");
+        CniError::new(code_of(&error, code::OWNERSHIP), text)
     };
     let table = bench.table("verify").map_err(unread)?;
     let mut unmet = Vec::new();

@@ -68,7 +68,12 @@ pub fn check(
     };
     let intended = &entry.intended;
     let pipeline = recorded_pipeline(session, intended, &modules);
-    let caller = Caller { command: Command::Check, mode, container_id: intended.container_id.clone() };
+    let caller = Caller {
+        command: Command::Check,
+        mode,
+        container_id: intended.container_id.clone(),
+        until: session.until,
+    };
     let exec =
         session.exec(&intended.network, intended.bin_dir.as_deref().map(Path::new), None, session.until);
     let mut bench = Bench::of(Some(&netns));

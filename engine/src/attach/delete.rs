@@ -74,8 +74,12 @@ fn try_delete(
     let netns_path = netns.as_ref().and(deletion.netns.as_deref());
     let mut bench = Bench::of(netns.as_deref());
     let pipeline = modules.map(|modules| recorded_pipeline(session, intended, modules));
-    let caller =
-        Caller { command: Command::Del, mode: mode(intended), container_id: intended.container_id.clone() };
+    let caller = Caller {
+        command: Command::Del,
+        mode: mode(intended),
+        container_id: intended.container_id.clone(),
+        until: session.until,
+    };
     let bin_dir = intended.bin_dir.as_deref().map(Path::new);
     let cache_dir = Path::new(&intended.cache_dir);
 

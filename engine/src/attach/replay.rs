@@ -1,6 +1,7 @@
 //! Runs a pipeline over a recording: what would have come of that ADD. Nothing outside is read or changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use catena_cni::version::SpecVersion;
 use catena_routes::{Family, Route, Snapshot};
@@ -119,6 +120,8 @@ impl Recording {
             command: Command::Add,
             mode: mode(&self.intended),
             container_id: self.intended.container_id.clone(),
+            // Nobody waits for a replay but the person who asked for it.
+            until: Instant::now() + Duration::from_secs(3600),
         }
     }
 }

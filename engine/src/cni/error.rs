@@ -71,8 +71,8 @@ impl CniError {
         ErrorObject {
             cni_version: Some(version.unwrap_or(SpecVersion::NEWEST).as_str().to_owned()),
             code: self.code,
-            msg: escape(&self.msg),
-            details: (!self.details.is_empty()).then(|| escape(&self.details.join("; "))),
+            msg: cut(escape(&self.msg)),
+            details: (!self.details.is_empty()).then(|| cut(escape(&self.details.join("; ")))),
         }
     }
 }
@@ -144,6 +144,18 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
+/// Bytes of an error's text: more than anybody reads, and a runtime keeps it and hands it on.
+const TEXT: usize = 64 << 10;
+
+/// The text up to that length.
+fn cut(mut text: String) -> String {
+    if text.len() > TEXT {
+        text.truncate(text.floor_char_boundary(TEXT));
+        text.push('…');
+    }
+    text
+}
+
 fn reword(text: &str) -> String {
     let text = replace_any_case(text, "not found", "missing");
     replace_any_case(&text, "no such file or directory", "file or directory does not exist")
@@ -184,6 +196,15 @@ mod tests {
         assert_eq!(object.msg, "a\\n\\u{1b}[31mb\\u{202e}");
         assert_eq!(object.details.as_deref(), Some("c\\u{0}; d"));
         assert_eq!(object.cni_version.as_deref(), Some("1.1.0"));
+    }
+
+    #[test]
+    fn what_a_runtime_keeps_is_bounded() {
+        let mut error = CniError::new(7, "ü".repeat(1 << 20));
+        error.details = vec!["x".repeat(1000); 1000];
+        let object = error.to_object(None);
+        assert!(object.msg.len() < TEXT + 4 && object.msg.ends_with("ü…"));
+        assert!(object.details.is_some_and(|details| details.len() < TEXT + 4));
     }
 
     #[test]

@@ -1,15 +1,17 @@
 //! What stages work on in one network namespace: its routes, and the journal of what they changed there.
 
+use std::time::Instant;
+
 use catena_routes::{Snapshot, Table};
 
 use crate::pipeline::error::describe_call;
 use crate::routes::backend::Backend;
-use crate::routes::error::{ErrorKind, RouteError};
+use crate::routes::error::RouteError;
 use crate::routes::journal::{Journal, Mark};
 use crate::routes::kernel::{Scope, Undo};
 use crate::routes::link::Link;
 use crate::routes::netns::Netns;
-use crate::wasm::{FailedCall, Host};
+use crate::wasm::{FailedCall, Host, LogLine};
 
 /// Kept from call to call; lent to one stage at a time.
 #[derive(Debug)]
@@ -58,33 +60,34 @@ impl Bench {
         self.backend.snapshot("record")
     }
 
-    /// Lends all to a stage.
-    pub fn host(&mut self, container_id: &str, scope: Scope, read_only: bool) -> Host {
+    /// Lends all to a stage, for a call that has to be over at `until`.
+    pub fn host(&mut self, container_id: &str, until: Instant, scope: Scope, read_only: bool) -> Host {
+        self.backend.set_until(Some(until));
         Host {
             backend: std::mem::take(&mut self.backend),
             journal: std::mem::take(&mut self.journal),
+            until: Some(until),
             ..Host::new(container_id, scope, read_only)
         }
     }
 
     /// Lends a copy to a stage that shall change nothing (monitor mode). What it would have changed is in the
     /// traces that [`Bench::take_back`] returns, and nowhere else.
-    pub fn dry_host(&mut self, container_id: &str, scope: Scope) -> Host {
-        Host { backend: std::mem::take(&mut self.backend).dry_run(), ..Host::new(container_id, scope, false) }
+    pub fn dry_host(&mut self, container_id: &str, until: Instant, scope: Scope) -> Host {
+        let backend = std::mem::take(&mut self.backend).dry_run();
+        Host { backend, until: Some(until), ..Host::new(container_id, scope, false) }
     }
 
     /// Takes back what was lent.
-    pub fn take_back(&mut self, host: Host) -> Traces {
+    pub fn take_back(&mut self, mut host: Host) -> Traces {
         let changes = if host.backend.is_dry_run() {
             host.journal.describe()
         } else {
-            self.journal = host.journal;
+            self.journal = std::mem::take(&mut host.journal);
             Vec::new()
         };
-        self.backend = host.backend.original();
-        let log: Vec<String> =
-            host.logs.into_iter().map(|line| format!("{}: {}", line.level, line.text)).collect();
-        Traces { failed: host.failed_calls, log, changes }
+        self.backend = std::mem::take(&mut host.backend).original();
+        Traces { changes, ..Traces::of(host) }
     }
 
     /// Undoes everything since a mark.
@@ -108,6 +111,16 @@ impl Bench {
 }
 
 impl Traces {
+    /// What a run left in a host that nobody else needs any more.
+    pub fn of(host: Host) -> Traces {
+        let line = |line: LogLine| format!("{}: {}", line.level, line.text);
+        Traces {
+            failed: host.failed_calls,
+            log: host.logs.into_iter().map(line).collect(),
+            changes: Vec::new(),
+        }
+    }
+
     /// All failed calls in words.
     pub fn calls(&self) -> Vec<String> {
         self.untolerated(&[])
@@ -116,10 +129,7 @@ impl Traces {
     /// Whether a call that is not among `tolerated` was refused for lack of a grant.
     pub fn ungranted(&self, tolerated: &[(u32, String)]) -> bool {
         let counts = |failed: &&FailedCall| !tolerated.iter().any(|(call, _)| *call == failed.call);
-        self.failed
-            .iter()
-            .filter(counts)
-            .any(|failed| failed.errors.iter().any(|error| error.kind == ErrorKind::Denied))
+        self.failed.iter().filter(counts).any(|failed| failed.denied)
     }
 
     /// The failed calls that are not among `tolerated`, in words.
@@ -134,8 +144,9 @@ impl Traces {
     /// The failed calls that are among `tolerated`, in words, with the reason.
     pub fn tolerated(&self, tolerated: &[(u32, String)]) -> Vec<String> {
         let mut lines = Vec::new();
-        for (call, reason) in tolerated {
-            for failed in self.failed.iter().filter(|failed| failed.call == *call) {
+        for failed in &self.failed {
+            // Each once, however often a stage names it.
+            if let Some((_, reason)) = tolerated.iter().find(|(call, _)| *call == failed.call) {
                 let errors = describe_call(failed);
                 lines.extend(errors.into_iter().map(|error| format!("{error} (tolerated: {reason})")));
             }

@@ -4,10 +4,19 @@ use std::fmt;
 
 use catena_cni::error::code;
 
-use crate::wasm::{FailedCall, StageError};
+use crate::routes::error::RouteError;
+use crate::wasm::{FailedCall, StageError, plain};
 
 /// The lowest code of a stage's own, which the SDK gives a failure without one.
 const OWN: u32 = 200;
+
+/// What an error tells at most: lines, bytes of each, and bytes of all. Nobody reads more, and a runtime keeps all of
+/// it.
+const LINES: usize = 64;
+const LINE: usize = 4096;
+const TEXT: usize = 16 << 10;
+/// Bytes of one error of a route call: a route may have many hops.
+const ERROR: usize = 1024;
 
 /// Whose failure it is: what every text of a stage's failure names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,9 +25,9 @@ pub struct Blame {
     pub stage: String,
     /// `sha256:…` of the module.
     pub digest: String,
-    /// `arrange`, `admit` or `stage`.
+    /// `settings`, `arrange`, `admit` or `stage`.
     pub export: &'static str,
-    /// The attachment: network and interface; absent in `arrange`.
+    /// The attachment: network and interface; absent in `settings` and `arrange`.
     pub attachment: Option<(String, String)>,
 }
 
@@ -61,6 +70,14 @@ pub enum PipelineError {
         /// Whether one of them was refused for lack of a grant.
         ungranted: bool,
     },
+    /// The call's time was over before it could run.
+    #[error(
+        "{blame}: was not run, since the call's time is over (deadlines.callSeconds); use fewer stages or networks"
+    )]
+    Late {
+        /// Whose turn it was.
+        blame: Box<Blame>,
+    },
     /// Its answer cannot be used.
     #[error("{blame}: {what}")]
     Outcome {
@@ -70,7 +87,7 @@ pub enum PipelineError {
         what: String,
     },
     /// What it had changed could not be put back.
-    #[error("{blame}: undo of its route changes is not exact: {}", leftover.join("; "))]
+    #[error("{blame}: undo of its route changes is not exact: {}", limited(leftover).join("; "))]
     Undo {
         /// Whose failure it is.
         blame: Box<Blame>,
@@ -98,6 +115,7 @@ impl PipelineError {
             PipelineError::Stage { source, .. } => source.code(),
             PipelineError::Swallowed { ungranted: true, .. } => code::DENIED,
             PipelineError::Swallowed { .. } => code::ROUTE,
+            PipelineError::Late { .. } => code::TRY_LATER,
             PipelineError::Outcome { .. } => code::BAD_OUTCOME,
             PipelineError::Undo { .. } => code::UNDO,
         }
@@ -113,6 +131,10 @@ impl PipelineError {
 
     /// The CNI error's details, in order.
     pub fn details(&self) -> Vec<String> {
+        limited(&self.all_details())
+    }
+
+    fn all_details(&self) -> Vec<String> {
         match self {
             PipelineError::Stage { blame, source, calls, .. } => {
                 let mut details = match source {
@@ -129,11 +151,17 @@ impl PipelineError {
                 details.extend(calls.iter().filter(is_new).cloned());
                 details
             }
-            PipelineError::Swallowed { calls, .. } => calls.clone(),
-            PipelineError::Outcome { blame, .. } => vec![format!("module {}", blame.digest)],
+            PipelineError::Swallowed { blame, calls, .. } => {
+                let mut details = vec![format!("module {}", blame.digest)];
+                details.extend(calls.iter().cloned());
+                details
+            }
+            PipelineError::Late { blame } | PipelineError::Outcome { blame, .. } => {
+                vec![format!("module {}", blame.digest)]
+            }
             PipelineError::Undo { cause, .. } => {
                 let mut details = vec![cause.to_string()];
-                details.extend(cause.details());
+                details.extend(cause.all_details());
                 details
             }
         }
@@ -145,7 +173,8 @@ impl PipelineError {
             PipelineError::Stage { calls, .. } | PipelineError::Swallowed { calls, .. }
                 if !changes.is_empty() =>
             {
-                calls.push(format!("earlier route changes are undone exactly: {}", changes.join("; ")));
+                let changes = limited(changes).join("; ");
+                calls.push(format!("earlier route changes are undone exactly: {changes}"));
             }
             _ => {}
         }
@@ -163,10 +192,11 @@ impl PipelineError {
                 StageError::Denied(_)
                     | StageError::Ungranted(_)
                     | StageError::Internal(_)
+                    | StageError::Late
                     | StageError::Unusable { .. }
             ),
             PipelineError::Swallowed { .. } | PipelineError::Outcome { .. } => true,
-            PipelineError::Undo { .. } => false,
+            PipelineError::Undo { .. } | PipelineError::Late { .. } => false,
         }
     }
 }
@@ -174,11 +204,52 @@ impl PipelineError {
 /// A failed call of `routes` or `links` in words, with what the kernel said and whether it was undone.
 pub(crate) fn describe_call(failed: &FailedCall) -> Vec<String> {
     let call = failed.call;
-    let mut lines: Vec<String> = failed.errors.iter().map(|error| format!("call {call}: {error}")).collect();
+    let told = |error: &RouteError| format!("call {call}: {}", plain(&error.to_string(), ERROR));
+    let mut lines: Vec<String> = failed.errors.iter().map(told).collect();
+    if failed.more > 0 {
+        lines.push(format!("call {call}: {} more errors, which were not kept", failed.more));
+    }
     if !failed.undo.exact {
-        lines.push(format!("call {call}: its undo is not exact: {}", failed.undo.leftover.join("; ")));
+        let leftover = limited(&failed.undo.leftover).join("; ");
+        lines.push(format!("call {call}: its undo is not exact: {leftover}"));
     } else if failed.changed {
         lines.push(format!("call {call}: what it had changed is undone exactly"));
     }
     lines
+}
+
+/// As many lines, and as much of each, as an error may have.
+fn limited(lines: &[String]) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut room = TEXT;
+    for line in lines.iter().take(LINES) {
+        let line = plain(line, LINE.min(room));
+        room = room.saturating_sub(line.len());
+        kept.push(line);
+        if room == 0 {
+            break;
+        }
+    }
+    if lines.len() > kept.len() {
+        kept.push(format!("and {} more", lines.len() - kept.len()));
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_is_bounded() {
+        let few = ["a\n".to_owned(), "b".to_owned()];
+        assert_eq!(limited(&few), ["a\\n", "b"]);
+        let many: Vec<String> = (0..100_000).map(|i| format!("line {i}")).collect();
+        let told = limited(&many);
+        assert_eq!((told.len(), told.last().map(String::as_str)), (65, Some("and 99936 more")));
+        let long = vec!["x".repeat(1 << 20); 60];
+        let told = limited(&long);
+        assert!(told.iter().map(String::len).sum::<usize>() < TEXT + LINE, "{}", told.len());
+        assert!(told.last().unwrap().starts_with("and "));
+    }
 }

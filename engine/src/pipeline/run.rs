@@ -1,6 +1,7 @@
 //! Carries a pipeline out: arrange, admit, and the stages of one attachment.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use serde_json::Value;
 
@@ -25,6 +26,8 @@ pub struct Caller {
     pub mode: Mode,
     /// CNI_CONTAINERID.
     pub container_id: String,
+    /// When the call has to be over: each run of a stage is short, but configs decide how many there are.
+    pub until: Instant,
 }
 
 /// One attachment, as its stages are told about it.
@@ -94,6 +97,13 @@ impl Work {
 }
 
 impl Caller {
+    fn in_time(&self, blame: &Blame) -> Result<(), PipelineError> {
+        if Instant::now() < self.until {
+            return Ok(());
+        }
+        Err(PipelineError::Late { blame: Box::new(blame.clone()) })
+    }
+
     fn call(&self, stage: &Stage, subject: &Subject, tags: &[String]) -> Call {
         Call {
             command: self.command,
@@ -162,6 +172,7 @@ pub fn arrange(
 ) -> Result<(), PipelineError> {
     for stage in pipeline.with(Export::Arrange) {
         let blame = blame(stage, "arrange", None);
+        caller.in_time(&blame)?;
         let call = Call {
             command: caller.command,
             mode: caller.mode,
@@ -176,7 +187,7 @@ pub fn arrange(
             .iter()
             .map(|subject| subject.context.arrange_value(subject.position, &subject.network, &subject.ifname))
             .collect();
-        let host = bench.host(&caller.container_id, Scope::default(), true);
+        let host = bench.host(&caller.container_id, caller.until, Scope::default(), true);
         let (result, host, usage) = stage.module.arrange(&call, &Value::from(list).to_string(), host);
         let traces = bench.take_back(host);
         inject::point("pipeline/arrange");
@@ -211,8 +222,9 @@ pub fn admit(
 ) -> Result<String, PipelineError> {
     for stage in pipeline.with(Export::Admit) {
         let blame = blame(stage, "admit", Some(subject));
+        caller.in_time(&blame)?;
         let call = caller.call(stage, subject, &[]);
-        let host = bench.host(&caller.container_id, Scope::default(), true);
+        let host = bench.host(&caller.container_id, caller.until, Scope::default(), true);
         let (result, host, usage) = stage.module.admit(&call, &config, host);
         let traces = bench.take_back(host);
         inject::point("pipeline/admit");
@@ -253,9 +265,10 @@ pub fn add(
             });
             continue;
         }
+        caller.in_time(&blame)?;
         let call = caller.call(stage, subject, work.tags(stage));
         if stage.is_monitored() {
-            let host = bench.dry_host(&caller.container_id, scope.clone());
+            let host = bench.dry_host(&caller.container_id, caller.until, scope.clone());
             let (result, host, usage) = stage.module.run(&call, &work.document, host);
             let traces = bench.take_back(host);
             inject::point("pipeline/monitor");
@@ -266,7 +279,7 @@ pub fn add(
             continue;
         }
         let mark = bench.journal.mark();
-        let host = bench.host(&caller.container_id, scope.clone(), false);
+        let host = bench.host(&caller.container_id, caller.until, scope.clone(), false);
         let (result, host, usage) = stage.module.run(&call, &work.document, host);
         let mut traces = bench.take_back(host);
         inject::point("pipeline/stage");
@@ -348,8 +361,12 @@ pub fn look(
             continue;
         }
         let blame = blame(stage, "stage", Some(subject));
+        if let Err(late) = caller.in_time(&blame) {
+            failures.push(late);
+            break;
+        }
         let call = caller.call(stage, subject, work.tags(stage));
-        let host = bench.host(&caller.container_id, scope.clone(), true);
+        let host = bench.host(&caller.container_id, caller.until, scope.clone(), true);
         let (result, host, usage) = stage.module.run(&call, &work.document, host);
         let traces = bench.take_back(host);
         inject::point("pipeline/look");

@@ -1,5 +1,7 @@
 //! Where route calls go: to the namespace's kernel, to a recorded table, or to a copy of either.
 
+use std::time::Instant;
+
 use catena_routes::{SimulatedTable, Snapshot, Table};
 
 use super::error::{ErrorKind, RouteError};
@@ -48,6 +50,20 @@ impl Backend {
             Backend::Copy { of, .. } => *of,
             other => other,
         }
+    }
+
+    /// When what is waited for has to be there; a kernel may still take longer to undo.
+    pub fn set_until(&mut self, until: Option<Instant>) {
+        match self {
+            Backend::Nowhere | Backend::Recorded(_) => {}
+            Backend::Kernel(kernel) => kernel.set_until(until),
+            Backend::Copy { of, .. } => of.set_until(until),
+        }
+    }
+
+    /// Whether it stands for the pod itself, not for a copy or a recording of it.
+    pub fn is_real(&self) -> bool {
+        matches!(self, Backend::Nowhere | Backend::Kernel(_))
     }
 
     /// Whether changes stay in a copy.

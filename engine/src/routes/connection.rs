@@ -45,6 +45,8 @@ pub(super) struct Connection {
     sequence: u32,
     buffer: Vec<u8>,
     pub(super) deadline: Duration,
+    /// When the whole call has to be over; no answer is waited for longer.
+    pub(super) until: Option<Instant>,
 }
 
 impl Connection {
@@ -67,6 +69,7 @@ impl Connection {
             sequence: 0,
             buffer: Vec::with_capacity(BUFFER),
             deadline: DEADLINE,
+            until: None,
         })
     }
 
@@ -87,10 +90,16 @@ impl Connection {
     }
 
     pub(super) fn exchange(&mut self, message: Message, flags: u16) -> Result<Answer, Failure> {
+        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        let patience = match left {
+            Some(Duration::ZERO) => return Err(Failure::Late),
+            Some(left) => left.min(self.deadline),
+            None => self.deadline,
+        };
         let socket =
             self.socket.take().ok_or_else(|| Failure::Lost("the connection has ended".to_owned()))?;
         self.sequence = self.sequence.wrapping_add(1);
-        let answer = ask(&socket, &mut self.buffer, self.sequence, message, flags, self.deadline);
+        let answer = ask(&socket, &mut self.buffer, self.sequence, message, flags, patience);
         if !matches!(answer, Err(Failure::Lost(_) | Failure::Timeout(_))) {
             self.socket = Some(socket);
         }

@@ -1,6 +1,7 @@
 //! The routes and links of one namespace.
 
 use std::io;
+use std::time::{Duration, Instant};
 
 pub use catena_routes::{Applied, ApplyFailure, Change, Scope, Table, Undo};
 use catena_routes::{Echo, Errno, Failure, Family, Request, Route, RouteSpec, Wire};
@@ -15,6 +16,10 @@ use super::message;
 use super::netns::Netns;
 use crate::inject;
 
+/// How long undoing may take when the call's time is over: as long as a rollback by default (node.json,
+/// deadlines.rollbackSeconds).
+const UNDO: Duration = Duration::from_secs(60);
+
 /// One namespace's routing tables over one strict connection, which is made when it is first needed. As a
 /// [`Wire`] it is a [`Table`] like the simulated one.
 #[derive(Debug)]
@@ -22,18 +27,26 @@ pub struct Kernel {
     netns: Netns,
     name: String,
     connection: Option<Connection>,
+    /// When answers have to be there.
+    until: Option<Instant>,
 }
 
 impl Kernel {
     /// A kernel for an open namespace; nothing is sent yet.
     pub fn of(netns: &Netns) -> Kernel {
         let name = netns.path().display().to_string();
-        Kernel { netns: netns.clone(), name, connection: None }
+        Kernel { netns: netns.clone(), name, connection: None, until: None }
     }
 
     /// The namespace.
     pub fn netns(&self) -> &Netns {
         &self.netns
+    }
+
+    /// When answers have to be there: a request that would begin later is not sent. Without it each may take as long as
+    /// the kernel may need for one.
+    pub fn set_until(&mut self, until: Option<Instant>) {
+        self.until = until;
     }
 
     /// All links, in the kernel's order.
@@ -91,6 +104,7 @@ impl Kernel {
             Some(connection) => connection,
             None => Connection::open(&self.netns)?,
         };
+        connection.until = self.until;
         let result = work(&mut connection);
         if !matches!(result, Err(Failure::Lost(_) | Failure::Timeout(_))) {
             self.connection = Some(connection);
@@ -138,6 +152,10 @@ impl Wire for Kernel {
     fn set_sysctl(&mut self, link: &str, key: &str, value: &str) -> Result<(), Failure> {
         let path = sysctl_path(link, key)?;
         self.in_namespace(|| std::fs::write(&path, value).map_err(|error| file_failure(&path, &error)))
+    }
+
+    fn undoing(&mut self) {
+        self.until = self.until.map(|until| until.max(Instant::now() + UNDO));
     }
 }
 

@@ -121,6 +121,11 @@ pub enum StageError {
         /// The guest's functions, innermost first.
         backtrace: Vec<String>,
     },
+    /// The whole call's time was over.
+    #[error(
+        "the call's time was over when the module asked the host for something (deadlines.callSeconds in /etc/catena/node.json); use fewer stages or networks, or let it do less"
+    )]
+    Late,
     /// It went over another limit.
     #[error("the module asked for {0}")]
     Limit(Exceeded),
@@ -153,7 +158,7 @@ impl StageError {
             Self::InvalidConfig(_) => code::INVALID_CONFIG,
             Self::InvalidResult(_) => code::DECODE,
             Self::Denied(_) | Self::Ungranted(_) => code::DENIED,
-            Self::TryLater(_) => code::TRY_LATER,
+            Self::TryLater(_) | Self::Late => code::TRY_LATER,
             Self::Failed { code, .. } | Self::Unusable { code, .. } => *code,
             Self::Trap { .. } => code::TRAP,
             Self::Fuel { .. } => code::FUEL,

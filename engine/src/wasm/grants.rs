@@ -166,6 +166,12 @@ pub fn check_rewrite(
     });
     match refused {
         None => Ok(Value::to_string(&new)),
+        // A grant for half a place would be another grant.
+        Some(place) if place.len() > limits::NAME => Err(StageError::Ungranted(format!(
+            "it rewrites \"{}\" of the config, a place of {} bytes, which is not granted",
+            super::text::plain(&place, limits::NAME),
+            place.len()
+        ))),
         Some(place) => {
             let wanted = Grants { config: BTreeSet::from([place.clone()]), ..Grants::default() };
             Err(StageError::Ungranted(format!(
@@ -352,6 +358,12 @@ mod tests {
         assert!(
             rewrite(r#"{"type":"sh"}"#, json!({"config": [""]})).unwrap_err().to_string().contains("/type")
         );
+        // A place may be as long as the config; what is said of it may not.
+        let long = format!(r#"{},"{}":1}}"#, &before[..before.len() - 1], "k".repeat(100_000));
+        let error = rewrite(&long, json!({})).unwrap_err();
+        let text = error.to_string();
+        assert!(error.code() == 105 && text.len() < 500 && text.contains("100001 bytes"), "{text}");
+        assert!(!text.contains("{\"config\""), "{text}");
         assert!(rewrite("[]", json!({"config": ["", "/type"]})).is_err());
         // The second reading of a repeated name is not left to the delegate.
         let twice = r#"{"type":"sh","type":"bridge","mtu":1500,"plugins":[{"type":"a","x":1}]}"#;
@@ -402,7 +414,14 @@ mod tests {
     #[test]
     fn tolerations() {
         use crate::routes::kernel::Undo;
-        let failed = [FailedCall { call: 3, errors: Vec::new(), changed: false, undo: Undo::default() }];
+        let failed = [FailedCall {
+            call: 3,
+            errors: Vec::new(),
+            more: 0,
+            denied: false,
+            changed: false,
+            undo: Undo::default(),
+        }];
         assert_eq!(check_tolerations(&[(3, "not ours".into())], &failed), Ok(()));
         assert!(check_tolerations(&[(3, " ".into())], &failed).is_err());
         assert!(check_tolerations(&[(2, "x".into())], &failed).is_err());

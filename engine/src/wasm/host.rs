@@ -1,12 +1,13 @@
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
-use super::limits::{self, Exceeded, Meter};
+use super::limits::{self, Exceeded, Late, Meter};
 use super::text::plain;
 use super::wasi::Wasi;
 use crate::node::{Grants, Limits};
 use crate::routes::backend::Backend;
-use crate::routes::error::RouteError;
+use crate::routes::error::{ErrorKind, RouteError};
 use crate::routes::journal::Journal;
 use crate::routes::kernel::{ApplyFailure, Scope, Undo};
 
@@ -20,6 +21,8 @@ pub struct Host {
     pub journal: Journal,
     /// On check and del: route changes are refused.
     pub read_only: bool,
+    /// When the whole call has to be over: what is asked of the host after it ends the run.
+    pub until: Option<Instant>,
     /// Calls that did not succeed, in order.
     pub failed_calls: Vec<FailedCall>,
     /// What it logged, cut to the limits.
@@ -38,11 +41,18 @@ impl Host {
             scope,
             journal: Journal::default(),
             read_only,
+            until: None,
             failed_calls: Vec::new(),
             logs: Vec::new(),
             dropped_lines: 0,
             container_id: container_id.to_owned(),
         }
+    }
+
+    /// Whether the run may change anything outside of its answer: not on check and del, before the first delegate, in
+    /// monitor mode, nor on a recorded table.
+    pub(super) fn may_write(&self) -> bool {
+        !self.read_only && self.backend.is_real()
     }
 }
 
@@ -62,8 +72,12 @@ impl fmt::Debug for Host {
 pub struct FailedCall {
     /// Its number in the run, from 1.
     pub call: u32,
-    /// All errors, in order.
+    /// The first errors, in order: as many as the run had room for.
     pub errors: Vec<RouteError>,
+    /// How many there were beside them.
+    pub more: usize,
+    /// Whether one of all was a refusal for lack of a grant.
+    pub denied: bool,
     /// Whether it had changed anything.
     pub changed: bool,
     /// Whether everything is as it was.
@@ -114,6 +128,7 @@ pub(super) struct State {
     /// if there was one.
     pub(super) last_error: Option<String>,
     calls: u32,
+    changes: usize,
     log_calls: usize,
 }
 
@@ -125,18 +140,51 @@ impl State {
         limits: Limits,
         wasi: Option<Wasi>,
     ) -> Self {
-        Self { host, name, grants, meter: Meter::new(limits), wasi, last_error: None, calls: 0, log_calls: 0 }
+        Self {
+            host,
+            name,
+            grants,
+            meter: Meter::new(limits),
+            wasi,
+            last_error: None,
+            calls: 0,
+            changes: 0,
+            log_calls: 0,
+        }
     }
 
-    /// Numbers a call of `routes` or `links`, from 1.
-    pub(super) fn begin(&mut self) -> Result<u32, Exceeded> {
+    /// Numbers a call of `routes` or `links`, from 1. What it waits for ends with the call's time.
+    pub(super) fn begin(&mut self) -> wasmtime::Result<u32> {
+        if self.host.until.is_some_and(|until| Instant::now() >= until) {
+            return Err(Late.into());
+        }
         let most = self.meter.limits.host_calls;
         if self.calls >= most {
             let key = Some("hostCalls");
-            return Err(Exceeded { what: "host calls", most: u64::from(most), key });
+            return Err(Exceeded { what: "host calls", most: u64::from(most), key }.into());
         }
+        self.host.backend.set_until(self.host.until);
         self.calls += 1;
         Ok(self.calls)
+    }
+
+    /// Counts the routes that a call shall change, each by its next hops, before anything is made of them.
+    pub(super) fn begin_changes(
+        &mut self,
+        routes: impl ExactSizeIterator<Item = usize>,
+    ) -> Result<(), Exceeded> {
+        let count = routes.len();
+        if count > limits::CHANGES {
+            return Err(Exceeded::fixed("route changes in one call", limits::CHANGES));
+        }
+        self.changes += count;
+        if self.changes > limits::CHANGES_OF_RUN {
+            return Err(Exceeded::fixed("route changes in one run", limits::CHANGES_OF_RUN));
+        }
+        if routes.max().is_some_and(|hops| hops > limits::NEXT_HOPS) {
+            return Err(Exceeded::fixed("next hops of a route", limits::NEXT_HOPS));
+        }
+        Ok(())
     }
 
     /// Counts a call of `log`.
@@ -161,9 +209,23 @@ impl State {
         }
     }
 
-    /// Records a failed call.
+    /// Records a failed call, with as many of its errors as there is room for.
     pub(super) fn failed(&mut self, call: u32, failure: ApplyFailure) {
-        let ApplyFailure { errors, undo, changed } = failure;
-        self.host.failed_calls.push(FailedCall { call, errors, changed, undo });
+        let ApplyFailure { mut errors, mut undo, changed } = failure;
+        let kept: usize = self.host.failed_calls.iter().map(|failed| failed.errors.len()).sum();
+        let room = limits::ERRORS.saturating_sub(kept);
+        let more = errors.len().saturating_sub(room);
+        let denied = errors.iter().any(|error| error.kind == ErrorKind::Denied);
+        errors.truncate(room);
+        for error in &mut errors {
+            error.route = error.route.take().map(|route| plain(&route, limits::ROUTE));
+        }
+        undo.errors.truncate(room);
+        if undo.leftover.len() > limits::ERRORS {
+            let left = undo.leftover.len() - limits::ERRORS;
+            undo.leftover.truncate(limits::ERRORS);
+            undo.leftover.push(format!("and {left} more"));
+        }
+        self.host.failed_calls.push(FailedCall { call, errors, more, denied, changed, undo });
     }
 }

@@ -8,12 +8,12 @@ use wasmtime::component::Instance;
 use wasmtime::{Store, Trap, WasmBacktrace};
 
 use super::bindings::catena::stage::types;
-use super::bindings::exports::catena::stage::{admit, stage};
+use super::bindings::exports::catena::stage::{admit, settings, stage};
 use super::call::{Call, Command, Document, Export, Mode, Outcome, Usage, Verdict};
 use super::error::{ModuleError, StageError};
 use super::grants::{check_outcome, check_rewrite, check_tolerations};
 use super::host::{Host, State};
-use super::limits::{self, Exceeded};
+use super::limits::{self, Exceeded, Late};
 use super::module::{Linked, Module};
 use super::text::plain;
 use super::wasi::Wasi;
@@ -96,9 +96,21 @@ impl Module {
         let Some(indices) = &linked.settings else { return missing(Export::Settings, host) };
         let (answer, host, usage) = self.call(linked, host, |store, instance| {
             let judged = indices.load(&mut *store, instance)?.call_validate(store, config)?;
-            let text = |text: String| plain(&text, limits::MESSAGE);
-            let problems = judged.err().unwrap_or_default();
-            Ok(Ok(problems.into_iter().map(|problem| (text(problem.path), text(problem.message))).collect()))
+            let Err(problems) = judged else { return Ok(Ok(Vec::new())) };
+            if problems.is_empty() {
+                // Refused is refused, with reasons or without.
+                let reason = "the stage refuses it and gives no reason".to_owned();
+                return Ok(Ok(vec![(String::new(), reason)]));
+            }
+            let more = problems.len().saturating_sub(limits::PROBLEMS);
+            let problem = |problem: settings::Problem| {
+                (plain(&problem.path, limits::NAME), plain(&problem.message, limits::MESSAGE))
+            };
+            let mut told: Vec<_> = problems.into_iter().take(limits::PROBLEMS).map(problem).collect();
+            if more > 0 {
+                told.push((String::new(), format!("and {more} more problems")));
+            }
+            Ok(Ok(told))
         });
         (answer, host, usage)
     }
@@ -112,11 +124,11 @@ impl Module {
     ) -> Answer<T> {
         let start = Instant::now();
         let wasi = if linked.wasi {
-            match Wasi::new(&self.grants, &host.container_id) {
+            match Wasi::new(&self.name, &self.grants, &host) {
                 Ok(wasi) => Some(wasi),
-                Err(message) => {
+                Err(error) => {
                     let usage = Usage { duration: start.elapsed(), ..Usage::default() };
-                    return (Err(StageError::Trap { message, backtrace: Vec::new() }), host, usage);
+                    return (Err(error), host, usage);
                 }
             }
         } else {
@@ -186,6 +198,9 @@ fn classify(error: &wasmtime::Error, limits: &Limits, last_words: Option<&str>) 
     let backtrace = backtrace(error);
     if let Some(exceeded) = error.downcast_ref::<Exceeded>() {
         return (*exceeded).into();
+    }
+    if error.downcast_ref::<Late>().is_some() {
+        return StageError::Late;
     }
     match error.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel) => return StageError::Fuel { most: limits.fuel, backtrace },

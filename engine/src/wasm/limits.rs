@@ -21,6 +21,22 @@ pub const OUTPUT: usize = 1 << 20;
 /// Bytes of random numbers per WASI call.
 pub const RANDOM: u64 = 64 << 10;
 
+/// Routes that one call may change: a pod has a few dozen, and each is judged on the whole table.
+pub const CHANGES: usize = 1024;
+/// Routes that one run may change: all of them are in the journal until the ADD has ended.
+pub const CHANGES_OF_RUN: usize = 4096;
+/// Next hops of one route that is to be changed. An error tells the whole route, and the kernel refuses more than some
+/// thousand.
+pub const NEXT_HOPS: usize = 256;
+/// Errors of failed calls that are kept of one run; the others are counted.
+pub const ERRORS: usize = 64;
+/// Problems of one config that are told.
+pub const PROBLEMS: usize = 16;
+/// Bytes of the route in such an error: it may have many hops.
+pub const ROUTE: usize = 1024;
+/// Bytes of a name or place from a guest in an error text.
+pub const NAME: usize = 256;
+
 /// Calls of `log` in one run. The lines beyond the limit are only counted, but each still costs the host a copy.
 pub fn log_calls(limits: &Limits) -> usize {
     limits.log_lines.saturating_mul(16)
@@ -55,6 +71,11 @@ impl Exceeded {
         Self { what, most: most as u64, key: None }
     }
 }
+
+/// The whole call's time was over when a run asked the host for something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the call's time is over")]
+pub(super) struct Late;
 
 /// What to do about a limit.
 pub(super) fn remedy(key: Option<&str>) -> String {

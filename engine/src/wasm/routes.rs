@@ -7,6 +7,8 @@ use catena_routes::{Family, Hop, Kind, LinkRef, Prefix, Route, RouteSpec};
 
 use super::bindings::catena::stage::routes as wit;
 use super::host::State;
+use super::limits;
+use super::text::plain;
 use crate::inject;
 use crate::node::{Grants, LinkGrant, RouteGrant, RouteOp};
 use crate::routes::error::{ErrorKind, RouteError};
@@ -37,18 +39,21 @@ fn about(mut error: RouteError, route: &wit::Route) -> RouteError {
         text += &format!(" from {}/{}", address(from.address), from.length);
     }
     for hop in &route.next_hops {
+        if text.len() > limits::ROUTE {
+            break;
+        }
         if route.next_hops.len() > 1 {
             text += " nexthop";
         }
         if let Some(gateway) = hop.gateway {
             text += &format!(" via {}", address(gateway));
         }
-        text += &format!(" dev {}", hop.link.escape_debug());
+        text += &format!(" dev {}", plain(&hop.link, limits::NAME));
     }
     if let Some(metric) = route.metric {
         text += &format!(" metric {metric}");
     }
-    error.route = Some(text);
+    error.route = Some(plain(&text, limits::ROUTE));
     error
 }
 
@@ -130,12 +135,13 @@ impl<'a> Desk<'a> {
     /// The link that a guest named, if the grant covers it.
     fn link(&self, name: &str) -> Result<u32, RouteError> {
         let found = Link::named(&self.links, name);
+        let name = plain(name, limits::NAME);
         let mut covered = found.iter().filter(|link| self.scope.has_link(link.index));
         match (covered.next(), covered.next(), found.as_slice()) {
             (Some(link), None, _) => Ok(link.index),
-            (_, _, []) => Err(self.error(ErrorKind::NoDevice, format!("there is no link {name:?}"))),
+            (_, _, []) => Err(self.error(ErrorKind::NoDevice, format!("there is no link \"{name}\""))),
             (_, _, [link]) => {
-                let what = format!("the link {name:?} is not the attachment's");
+                let what = format!("the link \"{name}\" is not the attachment's");
                 let grant = LinkGrant::Named(link.name.clone());
                 let error = self.ungranted(&what, |wanted| wanted.links.push(grant));
                 Err(about_links(error, &found))
@@ -143,7 +149,7 @@ impl<'a> Desk<'a> {
             (_, _, several) => {
                 let names: Vec<&str> = several.iter().map(|link| link.name.as_str()).collect();
                 let reason = format!(
-                    "several links have the address {name:?}: {}; name one of them",
+                    "several links have the address \"{name}\": {}; name one of them",
                     names.join(", ")
                 );
                 Err(about_links(self.error(ErrorKind::Invalid, reason), &found))
@@ -339,14 +345,20 @@ impl wit::Host for State {
     }
 
     fn add(&mut self, route: wit::Route) -> wasmtime::Result<Result<wit::Report, wit::Failure>> {
+        self.begin_changes([route.next_hops.len()].into_iter())?;
         self.routes_call("add", |desk| desk.apply(&[wit::Change::Add(route)]))
     }
 
     fn delete(&mut self, route: wit::Route) -> wasmtime::Result<Result<wit::Report, wit::Failure>> {
+        self.begin_changes([route.next_hops.len()].into_iter())?;
         self.routes_call("delete", |desk| desk.apply(&[wit::Change::Delete(route)]))
     }
 
     fn apply(&mut self, changes: Vec<wit::Change>) -> wasmtime::Result<Result<wit::Report, wit::Failure>> {
+        self.begin_changes(changes.iter().map(|change| match change {
+            wit::Change::Add(route) | wit::Change::Delete(route) => route.next_hops.len(),
+            wit::Change::IgnoreRouterAdvertisements(_) => 0,
+        }))?;
         self.routes_call("apply", |desk| desk.apply(&changes))
     }
 
@@ -358,6 +370,7 @@ impl wit::Host for State {
         wanted: Vec<wit::Route>,
         kernel: wit::KernelRoutes,
     ) -> wasmtime::Result<Result<wit::Report, wit::Failure>> {
+        self.begin_changes(wanted.iter().map(|route| route.next_hops.len()))?;
         let keep = kernel == wit::KernelRoutes::Keep;
         self.routes_call("replace", |desk| desk.replace(&link, self::family(family), table, &wanted, keep))
     }
@@ -831,6 +844,85 @@ mod tests {
             assert_eq!(error.errno.as_deref(), Some("ENETUNREACH"));
             assert_eq!(error.kernel_message.as_deref(), Some("Nexthop has invalid gateway"));
             assert_eq!(error.reason.as_deref(), Some("the gateway is not reachable on this link"));
+        });
+    }
+
+    /// On a recorded table with one link.
+    fn recorded() -> State {
+        let grants = Grants::parse("", &json!({"routes": {"ops": ["read", "add"]}})).unwrap();
+        let mut host = Host::new("c1", Scope { links: vec![2], tables: Vec::new() }, false);
+        let links = vec![Link::simulated(2, "mine")];
+        host.backend = Backend::recorded(catena_routes::Snapshot { links, ..Default::default() });
+        State::new(host, "gw".into(), Arc::new(grants), Limits::default(), None)
+    }
+
+    fn adds(count: usize, link: &str) -> Vec<wit::Change> {
+        vec![wit::Change::Add(default_via(3, link)); count]
+    }
+
+    #[test]
+    fn failures_take_bounded_room() {
+        let mut state = recorded();
+        let name = "x".repeat(100_000);
+        let failure = state.apply(adds(20, &name)).unwrap().unwrap_err();
+        assert_eq!(failure.errors.len(), 20, "the guest is told all");
+        assert!(failure.errors[0].message.len() < 1000, "{}", failure.errors[0].message.len());
+        for _ in 0..3 {
+            state.apply(adds(1024, "nothing")).unwrap().unwrap_err();
+        }
+        // Refused for lack of a grant, though the error itself has no room any more.
+        state.delete(default_via(3, "mine")).unwrap().unwrap_err();
+        let failed = &state.host.failed_calls;
+        let kept: Vec<(usize, usize, bool)> =
+            failed.iter().map(|failed| (failed.errors.len(), failed.more, failed.denied)).collect();
+        assert_eq!(
+            kept,
+            [(20, 0, false), (44, 980, false), (0, 1024, false), (0, 1024, false), (0, 1, true)]
+        );
+    }
+
+    #[test]
+    fn changes_are_counted_before_anything_is_made_of_them() {
+        let exceeded = |error: wasmtime::Error| error.downcast_ref::<limits::Exceeded>().unwrap().what;
+        let mut state = recorded();
+        let what = exceeded(state.apply(adds(1025, "mine")).unwrap_err());
+        assert_eq!(what, "route changes in one call");
+        let many = vec![default_via(3, "mine"); 1025];
+        let (family, kernel) = (wit::Family::Ipv4, wit::KernelRoutes::Keep);
+        let what = exceeded(state.replace("mine".into(), family, 254, many, kernel).unwrap_err());
+        assert_eq!(what, "route changes in one call");
+        assert!(state.host.failed_calls.is_empty());
+
+        let mut state = recorded();
+        for _ in 0..4 {
+            state.apply(adds(1024, "nothing")).unwrap().unwrap_err();
+        }
+        assert_eq!(exceeded(state.add(default_via(3, "mine")).unwrap_err()), "route changes in one run");
+
+        let mut wide = default_via(3, "mine");
+        wide.next_hops = vec![wide.next_hops[0].clone(); 257];
+        assert_eq!(exceeded(recorded().add(wide).unwrap_err()), "next hops of a route");
+    }
+
+    #[test]
+    fn what_begins_too_late_is_not_done() {
+        in_namespace("what_begins_too_late_is_not_done", || {
+            let mut state = state(json!({"ops": ["read", "delete-default", "add"]}));
+            let before = defaults(&mut state);
+            state.delete(before[0].clone()).unwrap().unwrap();
+            let past = std::time::Instant::now();
+            state.host.until = Some(past);
+            let filter = wit::Filter { family: wit::Family::Ipv4, default_only: true, table: 254 };
+            assert!(state.list(filter).unwrap_err().downcast_ref::<limits::Late>().is_some());
+            // In the middle of a call it is an error of that call; what was done can still be undone.
+            state.host.backend.set_until(Some(past));
+            let table = state.host.backend.table("list").unwrap();
+            let error = table.routes(Family::V4, 254).unwrap_err();
+            assert!(error.kind == ErrorKind::Timeout && error.to_string().contains("not sent"), "{error}");
+            let undo = table.undo(&mut state.host.journal, crate::routes::journal::Journal::start());
+            assert!(undo.exact, "{undo:?}");
+            state.host.until = None;
+            assert_eq!(defaults(&mut state).len(), 1);
         });
     }
 

@@ -15,7 +15,10 @@ use wasmtime_wasi::p2::{self, DynPollable};
 use wasmtime_wasi::random::{Deterministic, WasiRandom, WasiRandomView as _};
 use wasmtime_wasi::{FsPerms, HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
 
-use super::host::{Level, State};
+use catena_cni::error::code;
+
+use super::error::StageError;
+use super::host::{Host, Level, State};
 use super::limits;
 use crate::node::{DirAccess, Grants};
 
@@ -73,7 +76,10 @@ const SEEDED: usize = 4096;
 impl Wasi {
     /// # Errors
     /// A granted folder cannot be opened, or there is no memory.
-    pub(super) fn new(grants: &Grants, container_id: &str) -> Result<Self, String> {
+    pub(super) fn new(name: &str, grants: &Grants, host: &Host) -> Result<Self, StageError> {
+        let container_id = host.container_id.as_str();
+        // No failure of the module's own, so nothing that may be passed over.
+        let unusable = |code, message| StageError::Unusable { code, message };
         let pipe = || MemoryOutputPipe::new(limits::OUTPUT);
         let output = [(Level::Info, pipe()), (Level::Warn, pipe())];
         let mut builder = WasiCtx::builder();
@@ -95,17 +101,22 @@ impl Wasi {
         }
         for (path, access) in &grants.dirs {
             let perms = match access {
-                DirAccess::Read => FsPerms::ReadOnly,
-                DirAccess::Write => FsPerms::ReadWrite,
+                DirAccess::Write if host.may_write() => FsPerms::ReadWrite,
+                DirAccess::Read | DirAccess::Write => FsPerms::ReadOnly,
             };
             let guest = path.display().to_string();
             builder.preopened_dir(path, guest, perms).map_err(|error| {
-                format!("the granted folder {} cannot be opened: {error:#}", path.display())
+                let message = format!(
+                    "module {name}: the granted folder {} cannot be opened: {error:#}; make the folder, or take it out \
+                     of modules.{name}.grants.dirs in /etc/catena/node.json",
+                    path.display()
+                );
+                unusable(code::INTEGRITY, message)
             })?;
         }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
-            .map_err(|error| format!("WASI cannot be set up: {error}"))?;
+            .map_err(|error| unusable(code::IO, format!("module {name}: WASI cannot be set up: {error}")))?;
         Ok(Self { ctx: builder.build(), table: ResourceTable::new(), output, runtime })
     }
 
@@ -185,6 +196,7 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::routes::kernel::Scope;
 
     #[test]
     fn seeds_differ_by_container_and_purpose() {
@@ -217,6 +229,9 @@ mod tests {
     #[test]
     fn a_granted_folder_must_be_there() {
         let grants = Grants::parse("", &serde_json::json!({"dirs": {"/nowhere/at/all": "ro"}})).unwrap();
-        assert!(Wasi::new(&grants, "x").err().unwrap().contains("/nowhere/at/all"));
+        let error = Wasi::new("x", &grants, &Host::new("c", Scope::default(), false)).err().unwrap();
+        assert_eq!(error.code(), 104);
+        let text = error.to_string();
+        assert!(text.contains("/nowhere/at/all") && text.contains("modules.x.grants.dirs"), "{text}");
     }
 }

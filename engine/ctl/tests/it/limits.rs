@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use catena::node::Limits;
-use catena::wasm::{StageError, limits};
+use catena::wasm::{Command, Host, StageError, limits};
 
-use crate::stage::{ANSWER, appended, run, stage};
+use crate::stage::{ANSWER, Node, appended, call, document, host, run, stage};
 
 /// The error of a stage that must not get through, and quickly.
 fn error(component: &[u8], grants: &[&str]) -> StageError {
@@ -167,6 +167,34 @@ fn transfer() {
 }
 
 const FIND: &str = r#"(import "catena:stage/links@0.1.0" "find" (func $find (param i32 i32 i32)))"#;
+const APPLY: &str = r#"(import "catena:stage/routes@0.1.0" "apply" (func $apply (param i32 i32 i32)))"#;
+
+#[test]
+fn route_changes() {
+    // All zero, each change adds a route to 0.0.0.0/0. There is no namespace here, so each call fails.
+    let apply = |calls: u32, changes: u32| {
+        let call = format!("(drop (memory.grow (i32.const 4))) (call $apply (i32.const 131072) (i32.const {changes}) (i32.const 2048))");
+        stage(APPLY, &repeated(calls, &call))
+    };
+    let grant = &[r#"routes={"ops":["read"]}"#];
+    exceeded(&apply(1, 1025), grant, "route changes in one call");
+    exceeded(&apply(5, 1024), grant, "route changes in one run");
+    let (answer, host, _) = run(&apply(4, 1024), grant);
+    assert!(answer.is_ok() && host.failed_calls.len() == 4);
+}
+
+#[test]
+fn the_calls_time() {
+    let find = "(call $find (i32.const 0) (i32.const 4) (i32.const 2048))";
+    let node = Node::new();
+    node.install("x", &stage(FIND, &repeated(1, find)), &["links=true"]);
+    let late = Host { until: Some(Instant::now()), ..host() };
+    let (answer, host, _) = node.module("x").unwrap().run(&call(Command::Add), &document(), late);
+    let error = answer.unwrap_err();
+    assert!(error.code() == 11 && error.to_string().contains("deadlines.callSeconds"), "{error}");
+    assert!(host.failed_calls.is_empty());
+}
+
 const WRITE: &str = r#"(import "catena:stage/log@0.1.0" "write" (func $write (param i32 i32 i32)))"#;
 
 fn repeated(count: u32, call: &str) -> String {

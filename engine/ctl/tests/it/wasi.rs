@@ -1,7 +1,8 @@
 //! Modules that import WASI, as `cargo build --target wasm32-wasip2` makes them.
 
 use crate::stage::{ANSWER, Node, call, component, document, host, run};
-use catena::wasm::{Command, StageError};
+use catena::routes::backend::Backend;
+use catena::wasm::{Command, Host, StageError};
 
 /// As much of WASI 0.2 as is used here.
 const WIT: &str = r#"
@@ -37,7 +38,16 @@ package wasi:cli@0.2.0 {
     interface environment { get-arguments: func() -> list<string>; }
 }
 package wasi:filesystem@0.2.0 {
-    interface types { resource descriptor; }
+    interface types {
+        enum error-code {
+            access, would-block, already, bad-descriptor, busy, deadlock, quota, exist, file-too-large,
+            illegal-byte-sequence, in-progress, interrupted, invalid, io, is-directory, loop, too-many-links,
+            message-size, name-too-long, no-device, no-entry, no-lock, insufficient-memory, insufficient-space,
+            not-directory, not-empty, not-recoverable, unsupported, no-tty, no-such-device, overflow, not-permitted,
+            pipe, read-only, invalid-seek, text-file-busy, cross-device,
+        }
+        resource descriptor { create-directory-at: func(path: string) -> result<_, error-code>; }
+    }
     interface preopens { use types.{descriptor}; get-directories: func() -> list<tuple<descriptor, string>>; }
 }
 package wasi:sockets@0.2.0 {
@@ -178,6 +188,56 @@ fn nothing_of_the_process_is_seen() {
     let component = stage(fields, &body);
     assert_eq!(told(&component, &[]), 1000);
     assert_eq!(told(&component, &[r#"dirs={"/etc":"ro"}"#]), 1001);
+}
+
+/// Makes the folder `made` in the granted one. Tells 1000, or 2000 if it could not.
+fn makes_a_folder() -> Vec<u8> {
+    let fields = r#"(import "wasi:filesystem/preopens@0.2.0" "get-directories" (func $directories (param i32)))
+        (import "wasi:filesystem/types@0.2.0" "[method]descriptor.create-directory-at" (func $make (param i32 i32 i32 i32)))
+        (data (i32.const 8) "made")"#;
+    let body = format!(
+        "(call $directories (i32.const 2048))
+         (call $make (i32.load (i32.load (i32.const 2048))) (i32.const 8) (i32.const 4) (i32.const 2064))
+         {}",
+        tells("(i32.mul (i32.const 1000) (i32.add (i32.const 1) (i32.load8_u (i32.const 2064))))")
+    );
+    stage(fields, &body)
+}
+
+#[test]
+fn a_folder_is_written_to_only_where_something_may_be_changed() {
+    let node = Node::new();
+    let folder = node.path("/data");
+    let made = folder.join("made");
+    std::fs::create_dir(&folder).unwrap();
+    let grant = |access: &str| format!(r#"dirs={{"{}":"{access}"}}"#, folder.display());
+    let tells = |command: Command, host: Host| {
+        node.module("x").unwrap().run(&call(command), &document(), host).0.unwrap_err().code()
+    };
+    node.install("x", &makes_a_folder(), &[&grant("ro")]);
+    assert_eq!(tells(Command::Add, host()), 2000);
+    node.install("x", &makes_a_folder(), &[&grant("rw")]);
+    // On check and del, and before the first delegate.
+    assert_eq!(tells(Command::Check, Host::new("c1", Default::default(), true)), 2000);
+    // In monitor mode, and on a recording.
+    let monitored = Host { backend: Backend::Nowhere.dry_run(), ..host() };
+    assert_eq!(tells(Command::Add, monitored), 2000);
+    let recorded = Host { backend: Backend::recorded(Default::default()), ..host() };
+    assert_eq!(tells(Command::Add, recorded), 2000);
+    assert!(!made.exists());
+    assert_eq!(tells(Command::Add, host()), 1000);
+    assert!(made.exists());
+}
+
+#[test]
+fn a_granted_folder_that_is_missing_is_the_nodes_fault() {
+    let node = Node::new();
+    let folder = node.path("/data");
+    node.install("x", &makes_a_folder(), &[&format!(r#"dirs={{"{}":"rw"}}"#, folder.display())]);
+    let error = node.module("x").unwrap().run(&call(Command::Add), &document(), host()).0.unwrap_err();
+    assert!(matches!(error, StageError::Unusable { code: 104, .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("make the folder, or take it out of modules.x.grants.dirs"), "{text}");
 }
 
 #[test]

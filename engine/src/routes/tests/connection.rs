@@ -1,6 +1,6 @@
 //! The ways in which an error of the kernel becomes a success, closed one by one.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use catena_routes::{Errno, Failure, Family, Hop, Mode, Request, Route, Wire};
 use rtnetlink::RouteMessageBuilder;
@@ -82,6 +82,24 @@ fn an_answer_that_does_not_come_ends_at_the_deadline() {
     // Without NLM_F_ACK the kernel says nothing.
     let silent = connection.exchange(message, NLM_F_CREATE | NLM_F_EXCL).unwrap_err();
     assert_eq!(silent, Failure::Timeout(Duration::from_millis(50)));
+}
+
+#[test]
+fn no_answer_is_waited_for_longer_than_the_call_may_take() {
+    let (pod, mut connection) = connection();
+    connection.until = Some(Instant::now() + Duration::from_millis(50));
+    let route = Route::new(net("192.0.2.0/24"), vec![Hop::via(ip("10.0.0.1"), pod.eth0)]);
+    let (message, _) = message::request(&Request::add(&route, Mode::Exclusive));
+    let silent = connection.exchange(message, NLM_F_CREATE | NLM_F_EXCL).unwrap_err();
+    let Failure::Timeout(waited) = silent else { panic!("{silent}") };
+    assert!(waited <= Duration::from_millis(50), "{waited:?}");
+
+    let mut connection = Connection::open(&pod.netns).unwrap();
+    connection.until = Some(Instant::now());
+    assert_eq!(connection.exchange(message::dump(Family::V4, 254), NLM_F_DUMP).unwrap_err(), Failure::Late);
+    // Nothing was sent, so nothing was lost.
+    connection.until = None;
+    assert!(connection.exchange(message::dump(Family::V4, 254), NLM_F_DUMP).is_ok());
 }
 
 #[test]
