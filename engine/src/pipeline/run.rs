@@ -1,8 +1,10 @@
 //! Carries a pipeline out: arrange, admit, and the stages of one attachment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use catena_cni::json;
 use serde_json::Value;
 
 use crate::inject;
@@ -15,7 +17,7 @@ use crate::pipeline::monitor;
 use crate::pipeline::selection::{Pipeline, Stage};
 use crate::report::record::StageRecord;
 use crate::routes::kernel::Scope;
-use crate::wasm::{Call, Command, Document, Export, Mode, Outcome, StageError, Usage, Verdict};
+use crate::wasm::{Call, Command, Document, Export, Host, Mode, Outcome, StageError, Usage, Verdict};
 
 /// What every call of one invocation shares.
 #[derive(Debug, Clone)]
@@ -161,7 +163,76 @@ fn monitored(
     StageRecord { outcome: "monitored", log: traces.log.clone(), would, ..base }
 }
 
-/// Asks every exporter of `arrange` in turn; each sees the intents of those before it.
+/// Keeps the record of a call with effect. Its answer; none of a failure that the pipeline's entry lets pass.
+fn settled<T>(
+    stage: &Stage,
+    mut entry: StageRecord,
+    result: Result<T, PipelineError>,
+    records: &mut Vec<StageRecord>,
+) -> Result<Option<T>, PipelineError> {
+    let passed_over =
+        result.as_ref().is_err_and(|error| stage.on_error == OnError::Skip && error.is_skippable());
+    if passed_over {
+        entry.outcome = "passed over";
+    }
+    records.push(entry);
+    if passed_over { Ok(None) } else { result.map(Some) }
+}
+
+/// Module and config that were found to fit in this process.
+static FITTING: Mutex<BTreeSet<(String, String)>> = Mutex::new(BTreeSet::new());
+
+/// Asks each stage that has a config whether it is right, so that a bad one is found before any side effect. One that
+/// has none is not asked: most pipelines cost nothing here.
+fn judge_configs(
+    pipeline: &Pipeline,
+    caller: &Caller,
+    records: &mut Vec<StageRecord>,
+) -> Result<(), PipelineError> {
+    for stage in pipeline.with(Export::Settings).filter(|stage| stage.config != "{}") {
+        let key = (stage.module.digest().to_owned(), stage.config.clone());
+        if FITTING.lock().unwrap_or_else(PoisonError::into_inner).contains(&key) {
+            continue;
+        }
+        let blame = blame(stage, "settings", None);
+        caller.in_time(&blame)?;
+        let host = Host {
+            until: Some(caller.until),
+            ..Host::new(&caller.container_id, Scope::default(), true)
+        };
+        let (problems, host, usage) = stage.module.validate(&stage.config, host);
+        let traces = Traces::of(host);
+        let result = problems.and_then(|problems| match problems.is_empty() {
+            true => Ok(()),
+            false => Err(StageError::InvalidConfig(wrong(stage, &problems))),
+        });
+        let result = result.map_err(|source| failed(&blame, source, &traces));
+        if result.is_ok() {
+            FITTING.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
+        }
+        if stage.is_monitored() {
+            let would = result.as_ref().map(|()| Vec::new());
+            records.push(monitored(&blame, &usage, &traces, would));
+            continue;
+        }
+        let entry = record(&blame, &usage, &traces, result.as_ref().err());
+        settled(stage, entry, result, records)?;
+    }
+    Ok(())
+}
+
+/// The problems of a config with their places, and what to do.
+fn wrong(stage: &Stage, problems: &[(String, String)]) -> String {
+    let texts: Vec<String> = problems.iter().map(|(place, text)| format!("config{place}: {text}")).collect();
+    let name = &stage.name;
+    format!(
+        "{}; correct it in the pipeline's entry of stage {name}, or in modules.{name}.config of \
+         /etc/catena/node.json",
+        texts.join("; ")
+    )
+}
+
+/// Judges the stages' configs, then asks every exporter of `arrange` in turn; each sees the intents of those before it.
 pub fn arrange(
     pipeline: &Pipeline,
     caller: &Caller,
@@ -170,6 +241,7 @@ pub fn arrange(
     bench: &mut Bench,
     records: &mut Vec<StageRecord>,
 ) -> Result<(), PipelineError> {
+    judge_configs(pipeline, caller, records)?;
     for stage in pipeline.with(Export::Arrange) {
         let blame = blame(stage, "arrange", None);
         caller.in_time(&blame)?;
@@ -191,7 +263,7 @@ pub fn arrange(
         let (result, host, usage) = stage.module.arrange(&call, &Value::from(list).to_string(), host);
         let traces = bench.take_back(host);
         inject::point("pipeline/arrange");
-        let intents = result.map_err(|source| failed(&blame, source, &traces)).and_then(|text| {
+        let intents = judge(&blame, result, &traces, |_| &[]).and_then(|text| {
             Intent::read_all(&text, subjects.len())
                 .map_err(|error| PipelineError::Outcome { blame: blame.clone(), what: error.to_string() })
         });
@@ -203,15 +275,17 @@ pub fn arrange(
             }
             continue;
         }
-        records.push(record(&blame, &usage, &traces, intents.as_ref().err()));
-        for (subject, intent) in subjects.iter_mut().zip(intents?) {
+        let entry = record(&blame, &usage, &traces, intents.as_ref().err());
+        let Some(intents) = settled(stage, entry, intents, records)? else { continue };
+        for (subject, intent) in subjects.iter_mut().zip(intents) {
             subject.context.intent = intent;
         }
     }
     Ok(())
 }
 
-/// Asks every exporter of `admit` about one attachment's config; returns the config as it shall be sent.
+/// Asks every exporter of `admit` about one attachment's config; returns the config as it shall be sent. What a stage
+/// of the baseline has admitted, no later stage changes behind its back: it is asked again.
 pub fn admit(
     pipeline: &Pipeline,
     caller: &Caller,
@@ -220,29 +294,69 @@ pub fn admit(
     bench: &mut Bench,
     records: &mut Vec<StageRecord>,
 ) -> Result<String, PipelineError> {
-    for stage in pipeline.with(Export::Admit) {
-        let blame = blame(stage, "admit", Some(subject));
-        caller.in_time(&blame)?;
-        let call = caller.call(stage, subject, &[]);
-        let host = bench.host(&caller.container_id, caller.until, Scope::default(), true);
-        let (result, host, usage) = stage.module.admit(&call, &config, host);
-        let traces = bench.take_back(host);
-        inject::point("pipeline/admit");
-        let result = result.map_err(|source| failed(&blame, source, &traces));
-        if stage.is_monitored() {
-            let would = result.as_ref().map(|verdict| match verdict {
-                Verdict::Allow => Vec::new(),
-                Verdict::Rewrite(text) => monitor::rewrite(&config, text),
-            });
-            records.push(monitored(&blame, &usage, &traces, would));
-            continue;
+    let stages: Vec<&Stage> = pipeline.with(Export::Admit).collect();
+    // The last stage outside of the baseline that has changed the config.
+    let mut last = None;
+    for (place, stage) in stages.iter().enumerate() {
+        let Some(text) = ask(stage, caller, subject, &config, bench, records)? else { continue };
+        if !stage.baseline && is_other(&config, &text) {
+            last = Some((place, stage));
         }
-        records.push(record(&blame, &usage, &traces, result.as_ref().err()));
-        if let Verdict::Rewrite(text) = result? {
-            config = text;
+        config = text;
+    }
+    let Some((place, last)) = last else { return Ok(config) };
+    for stage in stages.iter().take(place).filter(|stage| stage.baseline && !stage.is_monitored()) {
+        let Some(text) = ask(stage, caller, subject, &config, bench, records)? else { continue };
+        if is_other(&config, &text) {
+            let reason = format!(
+                "stage {} changed the config after stage {} of the node's baseline had admitted it, and that one would \
+                 change it again ({}); leave what it decides as it is",
+                last.name,
+                stage.name,
+                monitor::rewrite(&config, &text).join("; ")
+            );
+            let blame = blame(stage, "admit", Some(subject));
+            return Err(failed(&blame, StageError::Denied(reason), &Traces::default()));
         }
     }
     Ok(config)
+}
+
+/// What one stage makes of a config; none if it leaves it as it is.
+fn ask(
+    stage: &Stage,
+    caller: &Caller,
+    subject: &Subject,
+    config: &str,
+    bench: &mut Bench,
+    records: &mut Vec<StageRecord>,
+) -> Result<Option<String>, PipelineError> {
+    let blame = blame(stage, "admit", Some(subject));
+    caller.in_time(&blame)?;
+    let call = caller.call(stage, subject, &[]);
+    let host = bench.host(&caller.container_id, caller.until, Scope::default(), true);
+    let (result, host, usage) = stage.module.admit(&call, config, host);
+    let traces = bench.take_back(host);
+    inject::point("pipeline/admit");
+    let result = judge(&blame, result, &traces, |_| &[]);
+    if stage.is_monitored() {
+        let would = result.as_ref().map(|verdict| match verdict {
+            Verdict::Allow => Vec::new(),
+            Verdict::Rewrite(text) => monitor::rewrite(config, text),
+        });
+        records.push(monitored(&blame, &usage, &traces, would));
+        return Ok(None);
+    }
+    let entry = record(&blame, &usage, &traces, result.as_ref().err());
+    Ok(match settled(stage, entry, result, records)? {
+        Some(Verdict::Rewrite(text)) => Some(text),
+        Some(Verdict::Allow) | None => None,
+    })
+}
+
+/// Whether two texts are different documents.
+fn is_other(before: &str, after: &str) -> bool {
+    before != after && json::parse(before.as_bytes()) != json::parse(after.as_bytes())
 }
 
 /// Runs the stages of one attachment on add. Whatever a failing stage did to routes is undone here; what
@@ -272,7 +386,7 @@ pub fn add(
             let (result, host, usage) = stage.module.run(&call, &work.document, host);
             let traces = bench.take_back(host);
             inject::point("pipeline/monitor");
-            let outcome = judge(&blame, result, &traces);
+            let outcome = judge(&blame, result, &traces, tolerated);
             let would =
                 outcome.as_ref().map(|outcome| monitor::outcome(&work.document, outcome, &traces.changes));
             records.push(monitored(&blame, &usage, &traces, would));
@@ -284,7 +398,7 @@ pub fn add(
         let mut traces = bench.take_back(host);
         inject::point("pipeline/stage");
         traces.changes = bench.changes_since(mark);
-        let result = judge(&blame, result, &traces).map_err(|cause| {
+        let result = judge(&blame, result, &traces, tolerated).map_err(|cause| {
             let undo = bench.undo(mark);
             if undo.exact && traces.undone_exactly() {
                 return cause.undone(&traces.changes);
@@ -295,21 +409,12 @@ pub fn add(
             PipelineError::Undo { blame: blame.clone(), leftover, cause: Box::new(cause) }
         });
         let mut entry = record(&blame, &usage, &traces, result.as_ref().err());
-        match result {
-            Ok(outcome) => {
-                entry.tags.clone_from(&outcome.tags);
-                entry.tolerated = traces.tolerated(&outcome.tolerated);
-                work.take(stage, outcome);
-                records.push(entry);
-            }
-            Err(error) if stage.on_error == OnError::Skip && error.is_skippable() => {
-                entry.outcome = "passed over";
-                records.push(entry);
-            }
-            Err(error) => {
-                records.push(entry);
-                return Err(error);
-            }
+        if let Ok(outcome) = &result {
+            entry.tags.clone_from(&outcome.tags);
+            entry.tolerated = traces.tolerated(&outcome.tolerated);
+        }
+        if let Some(outcome) = settled(stage, entry, result, records)? {
+            work.take(stage, outcome);
         }
     }
     Ok(())
@@ -320,23 +425,30 @@ fn failed(blame: &Blame, source: StageError, traces: &Traces) -> PipelineError {
     PipelineError::Stage { blame: Box::new(blame.clone()), source, calls: traces.calls(), ungranted }
 }
 
-/// A stage's answer counts only if none of its calls failed without a reason to accept it.
-fn judge(
+/// A stage's answer counts only if none of its calls failed without a reason to accept it. `tolerated` finds these
+/// reasons in the answer; only that of `stage` has any.
+fn judge<T>(
     blame: &Blame,
-    result: Result<Outcome, StageError>,
+    result: Result<T, StageError>,
     traces: &Traces,
-) -> Result<Outcome, PipelineError> {
-    let outcome = result.map_err(|source| failed(blame, source, traces))?;
-    let calls = traces.untolerated(&outcome.tolerated);
+    tolerated: fn(&T) -> &[(u32, String)],
+) -> Result<T, PipelineError> {
+    let answer = result.map_err(|source| failed(blame, source, traces))?;
+    let tolerated = tolerated(&answer);
+    let calls = traces.untolerated(tolerated);
     match calls.first() {
-        None => Ok(outcome),
+        None => Ok(answer),
         Some(first) => Err(PipelineError::Swallowed {
             blame: Box::new(blame.clone()),
             first: first.clone(),
+            ungranted: traces.ungranted(tolerated),
             calls,
-            ungranted: traces.ungranted(&outcome.tolerated),
         }),
     }
+}
+
+fn tolerated(outcome: &Outcome) -> &[(u32, String)] {
+    &outcome.tolerated
 }
 
 /// Runs the stages of one attachment on check, in order, or on del, in reverse. They may only look; all
@@ -370,16 +482,9 @@ pub fn look(
         let (result, host, usage) = stage.module.run(&call, &work.document, host);
         let traces = bench.take_back(host);
         inject::point("pipeline/look");
-        let result = judge(&blame, result, &traces);
-        let mut entry = record(&blame, &usage, &traces, result.as_ref().err());
-        if let Err(error) = result {
-            if stage.on_error == OnError::Skip && error.is_skippable() {
-                entry.outcome = "passed over";
-            } else {
-                failures.push(error);
-            }
-        }
-        records.push(entry);
+        let result = judge(&blame, result, &traces, tolerated);
+        let entry = record(&blame, &usage, &traces, result.as_ref().err());
+        failures.extend(settled(stage, entry, result, records).err());
     }
     failures
 }

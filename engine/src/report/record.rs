@@ -14,7 +14,7 @@ pub struct StageRecord {
     pub stage: String,
     /// `sha256:…` of the module.
     pub digest: String,
-    /// `arrange`, `admit` or `stage`.
+    /// `settings`, `arrange`, `admit` or `stage`.
     pub export: &'static str,
     /// Wall time of the call.
     pub duration: Duration,

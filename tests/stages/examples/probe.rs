@@ -22,6 +22,8 @@ struct Config {
     rewrite: BTreeMap<String, Value>,
     /// Denies in `admit`, with this reason.
     deny: Option<String>,
+    /// Denies in `admit` a config that has such a value at such a place.
+    refuse: BTreeMap<String, Value>,
     /// Denies in `stage` with the context's member of this name as reason.
     show: Option<String>,
 }
@@ -35,6 +37,11 @@ impl Admit for Probe {
     fn admit(call: &Call<Config>, config: &Value, _: &Host) -> Result<Verdict, Error> {
         if let Some(reason) = &call.config.deny {
             return Err(Error::Denied(reason.clone()));
+        }
+        for (pointer, value) in &call.config.refuse {
+            if config.pointer(pointer) == Some(value) {
+                return Err(Error::Denied(format!("{pointer} must not be {value}")));
+            }
         }
         if call.config.rewrite.is_empty() {
             return Ok(Verdict::Allow);

@@ -75,6 +75,109 @@ fn answers_that_are_none() {
 }
 
 #[test]
+fn a_failed_call_counts_before_the_delegates_too() {
+    let world = World::new();
+    install(&world, "x", "swallow", &[r#"routes={"ops":["read"]}"#, "log=true"]);
+    let pod = Pod::new(&world, "pod");
+    let before = Traces::of(&world, Some(&pod.netns));
+    for at in ["arrange", "admit"] {
+        let words = ["stage x", "returned ok although", "table 100 is not granted"];
+        pod.add(&outer(json!({"at": at}))).fails_with(105, &words);
+        let log = world.read(LOG);
+        let last: Value = serde_json::from_str(log.lines().last().expect("a line")).expect("a JSON line");
+        let records = if at == "arrange" { &last["arrange"] } else { &last["attachments"][0]["stages"] };
+        let record = records.as_array().and_then(|list| list.last()).expect("a record");
+        assert!(record["error"].as_str().is_some_and(|error| error.contains("table 100")), "{record}");
+        Traces::of(&world, Some(&pod.netns)).same_as(&before, at);
+    }
+    assert!(scripted::call_lines(&world).is_empty());
+}
+
+#[test]
+fn a_failure_before_the_delegates_is_passed_over_where_that_is_asked_for() {
+    let world = world();
+    install(&world, "y", "probe", &[]);
+    let pod = Pod::new(&world, "pod");
+    let mut skipping = outer(json!({"what": "arrangement"}));
+    let pipeline = json!([
+        {"stage": "result-conversion"},
+        {"stage": "x", "config": {"what": "arrangement"}, "onError": "skip"},
+        {"stage": "y", "config": {"rewrite": {"/nowhere": 1}}, "onError": "skip"}
+    ]);
+    skipping["pipeline"] = pipeline.clone();
+    let result = pod.add(&skipping).result();
+    let log = world.read(LOG);
+    let last: Value = serde_json::from_str(log.lines().last().expect("a line")).expect("a JSON line");
+    assert_eq!(last["arrange"][0]["outcome"], "passed over", "{last}");
+    assert_eq!(last["attachments"][0]["stages"][0]["outcome"], "passed over", "{last}");
+    pod.del(&skipping, Some(&result)).done();
+    // One that nobody lets pass, and a denial, which nothing lets pass.
+    for (index, config, code) in [
+        (2, json!({"rewrite": {"/nowhere": 1}}), 7),
+        (2, json!({"deny": "no pods today"}), 105),
+    ] {
+        let mut failing = skipping.clone();
+        failing["pipeline"] = pipeline.clone();
+        failing["pipeline"][index]["config"] = config;
+        if code != 105 {
+            failing["pipeline"][index].as_object_mut().expect("an entry").remove("onError");
+        }
+        pod.add(&failing).fails_with(code, &["stage y"]);
+    }
+}
+
+#[test]
+fn a_bad_config_of_a_stage_is_found_before_anything_runs() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let with = |entry: Value| {
+        let mut outer = conf::catena(json!([scripted::veth("one", 1, Stack::V4, true)]));
+        outer["logFile"] = json!(LOG);
+        outer["pipeline"] = json!([{"stage": "result-conversion"}, entry]);
+        outer
+    };
+    let last = || -> Value {
+        let log = world.read(LOG);
+        serde_json::from_str(log.lines().last().expect("a line")).expect("a JSON line")
+    };
+    // Of these two only the first would show before the delegates ran.
+    for (entry, words) in [
+        (
+            json!({"stage": "default-gateway", "config": {"override": ["192.0.2.1", "0.0.0.0"]}}),
+            ["stage default-gateway", "config/override/1: 0.0.0.0"],
+        ),
+        (
+            json!({"stage": "empty-result", "config": {"mode": "rejekt"}}),
+            ["stage empty-result", "unknown variant `rejekt`"],
+        ),
+    ] {
+        let failure = pod.add(&with(entry)).fails_with(7, &words);
+        assert!(failure.text().contains("sha256:"), "{}", failure.text());
+        let name = words[0].trim_start_matches("stage ");
+        assert!(failure.msg.contains(&format!("modules.{name}.config of /etc/catena/node.json")));
+        assert!(scripted::call_lines(&world).is_empty(), "no delegate ran");
+        assert_eq!(last()["arrange"][0]["export"], "settings");
+    }
+    // A monitored stage only says so, and one that may be passed over is.
+    for (key, value, outcome) in [("mode", "monitor", "monitored"), ("onError", "skip", "passed over")] {
+        let mut entry = json!({"stage": "empty-result", "config": {"mode": "rejekt"}});
+        entry[key] = json!(value);
+        let outer = with(entry);
+        let result = pod.add(&outer).result();
+        assert_eq!(last()["arrange"][0]["outcome"], outcome);
+        pod.del(&outer, Some(&result)).done();
+    }
+    // Where it is right, and where there is none, nothing is said.
+    let outer = with(json!({"stage": "empty-result", "config": {"mode": "allow"}}));
+    let result = pod.add(&outer).result();
+    pod.del(&outer, Some(&result)).done();
+    let outer = with(json!({"stage": "empty-result"}));
+    let result = pod.add(&outer).result();
+    assert_eq!(last()["arrange"], json!([]));
+    pod.del(&outer, Some(&result)).done();
+}
+
+#[test]
 fn a_trap_leaves_the_nodes_files_alone() {
     let world = World::new();
     install(&world, "x", "trap", &[ROUTES, "log=true"]);

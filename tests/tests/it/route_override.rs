@@ -418,6 +418,41 @@ fn only_our_leg_of_a_multipath_default_goes() {
 }
 
 #[test]
+fn two_owners_are_noticed_whatever_the_pipeline_was() {
+    // The kernel makes one IPv6 route of both, and each has just what it asked for.
+    let world = World::new();
+    let mut second = scripted::veth("two", 2, Stack::Dual, false);
+    let sh = scripted::veth_script(2, Stack::Dual)
+        + "nsenter --net=$CNI_NETNS ip -6 route append default via fd00:90:2::1 dev $CNI_IFNAME metric 1024\n";
+    let routes = [json!({"dst": "::/0", "gw": "fd00:90:2::1"})];
+    second["script"]["ADD"] = json!({"sh": sh, "result": scripted::veth_result(2, Stack::Dual, &routes)});
+    let both = |first: &[&str], other: &[&str]| json!([asking(&eth0(), first), asking(&second, other)]);
+    let mut fast = Fast::new(&world, json!([]));
+    fast.outer["pipeline"] = json!([{"stage": "result-conversion"}, {"stage": "network-status"}]);
+    for (first, other) in [(&["fd00:90:1::1"][..], &["fd00:90:2::1"][..]), (&[], &[])] {
+        fast.outer["delegates"] = both(first, other);
+        let words = ["eth0 (via fd00:90:1::1)", "net1 (via fd00:90:2::1)", "only one attachment can own it"];
+        fast.pod.add(&fast.outer).fails_with(107, &words);
+        fast.same_as_before("after a failed ADD");
+    }
+}
+
+#[test]
+fn a_kept_route_that_the_delegate_told_without_gateway_passes_check() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let mut bridge = conf::bridge_with_default(1, Stack::V4);
+    bridge["ipam"]["routes"] = json!([{"dst": "0.0.0.0/0"}, {"dst": "10.96.0.0/12"}]);
+    let mut outer = conf::catena(json!([bridge]));
+    outer["pipeline"] = conf::pipeline(json!({"filter": ["ipv4"], "keep": ["10.96.0.0/12"]}));
+    let result = pod.add(&outer).result();
+    assert_eq!(defaults(&world, &pod.netns, Family::V4), []);
+    assert_eq!(result["routes"], json!([{"dst": "10.96.0.0/12", "gw": "10.90.1.1"}]));
+    pod.check(&outer, &result).done();
+    pod.del(&outer, Some(&result)).done();
+}
+
+#[test]
 fn router_advertisements_do_not_bring_a_default_back() {
     let world = World::new();
     let asked = gateway(2, Family::V6);

@@ -214,3 +214,62 @@ fn a_nodes_file_that_is_wrong_is_told_completely() {
     pod.add(&one()).fails_with(2, &parts);
     assert!(scripted::call_lines(&world).is_empty());
 }
+
+/// A world whose node lets no pod use the bridge `br-mgmt`, and has the module `probe`, which may name another bridge.
+fn world_that_admits(policy: Value) -> World {
+    let world = World::new();
+    install(&world, "policy", "probe", &[r#"config=["/plugins/0/mtu"]"#]);
+    install(&world, "probe", "probe", &[r#"config=["/plugins/0/bridge","/plugins/0/mtu"]"#]);
+    node_file(&world, json!({"baseline": {"before": [{"stage": "policy", "config": policy}]}}));
+    world
+}
+
+fn on_a_bridge(rewrites: Value) -> Value {
+    let mut delegate = scripted::veth("one", 1, Stack::V4, true);
+    delegate["bridge"] = json!("br-pods");
+    delegate["mtu"] = json!(1500);
+    let mut outer = conf::catena(json!([delegate]));
+    outer["pipeline"] = json!([{"stage": "probe", "config": {"rewrite": rewrites}}, {"stage": "result-conversion"}]);
+    outer
+}
+
+#[test]
+fn what_the_baseline_has_admitted_is_not_changed_behind_its_back() {
+    let world = world_that_admits(json!({"refuse": {"/plugins/0/bridge": "br-mgmt"}}));
+    let pod = Pod::new(&world, "pod");
+    let before = Traces::of(&world, Some(&pod.netns));
+    let outer = on_a_bridge(json!({"/plugins/0/bridge": "br-mgmt"}));
+    pod.add(&outer).fails_with(105, &["stage policy", "/plugins/0/bridge must not be"]);
+    assert!(scripted::call_lines(&world).is_empty(), "denied before any delegate ran");
+    Traces::of(&world, Some(&pod.netns)).same_as(&before, "after a denied ADD");
+    // Nothing against another one.
+    let outer = on_a_bridge(json!({"/plugins/0/bridge": "br-other"}));
+    let result = pod.add(&outer).result();
+    assert_eq!(scripted::calls(&world)[0]["stdin"]["bridge"], "br-other");
+    pod.del(&outer, Some(&result)).done();
+
+    // What the baseline itself decides stays as it decided it.
+    let world = world_that_admits(json!({"rewrite": {"/plugins/0/mtu": 1400}}));
+    let pod = Pod::new(&world, "pod");
+    let outer = on_a_bridge(json!({"/plugins/0/mtu": 9000}));
+    let failure = pod.add(&outer).fails_with(105, &["stage policy"]);
+    for part in ["stage probe changed the config", "rewrite /plugins/0/mtu of the config: 1400"] {
+        assert!(failure.msg.contains(part), "{part} in {}", failure.msg);
+    }
+    assert!(scripted::call_lines(&world).is_empty());
+    let outer = on_a_bridge(json!({"/plugins/0/bridge": "br-other"}));
+    let result = pod.add(&outer).result();
+    let sent = &scripted::calls(&world)[0]["stdin"];
+    assert_eq!((&sent["bridge"], &sent["mtu"]), (&json!("br-other"), &json!(1400)));
+    pod.del(&outer, Some(&result)).done();
+}
+
+#[test]
+fn a_repeated_key_of_a_nodes_file_is_refused() {
+    let world = world_with(json!({}));
+    let text = r#"{"modules": {"probe": {"grants": {}}, "probe": {"grants": {"publish": ["example.com/x"]}}}}"#;
+    world.write("/etc/catena/node.json", text);
+    let pod = Pod::new(&world, "pod");
+    pod.add(&one()).fails_with(7, &["/etc/catena/node.json", "modules.probe is there more than once"]);
+    assert!(scripted::call_lines(&world).is_empty());
+}
