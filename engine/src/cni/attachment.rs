@@ -33,12 +33,8 @@ pub struct AttachmentSpec {
     pub bandwidth: Option<Value>,
     /// The InfiniBand GUID that was asked for, as written.
     pub infiniband_guid: Option<String>,
-    /// What was merged into `args.cni` of every plugin in `list`.
-    pub cni_args: Option<Map>,
     /// The network; a single config is wrapped into a list.
     pub list: NetworkList,
-    /// The entry as it was sent.
-    pub raw: Value,
 }
 
 const KEYS: [&str; 12] = [
@@ -86,9 +82,7 @@ impl AttachmentSpec {
             port_mappings: asked.port_mappings,
             bandwidth: asked.bandwidth,
             infiniband_guid: asked.infiniband_guid,
-            cni_args: asked.cni_args,
             list,
-            raw: raw.clone(),
         }))?;
         for (capability, _) in spec.capabilities() {
             if !spec.list.plugins.iter().any(|plugin| plugin.capabilities().contains(&capability)) {

@@ -102,15 +102,6 @@ impl Invocation {
             env,
         })
     }
-
-    /// A value of CNI_ARGS. The last one counts, as in Go plugins; pairs that are none are left to the delegates.
-    pub fn arg(&self, key: &str) -> Option<&str> {
-        self.args
-            .rsplit(';')
-            .filter_map(|pair| pair.split_once('='))
-            .find(|(name, _)| *name == key)
-            .map(|(_, value)| value)
-    }
 }
 
 struct Reader<'a> {
@@ -231,14 +222,5 @@ mod tests {
             [("CNI_COMMAND", "DEL"), ("CNI_PATH", "/p"), ("CNI_CONTAINERID", "c"), ("CNI_IFNAME", "eth0")];
         assert!(matches!(read(&del).unwrap().request, Request::Del { netns: None, .. }));
         assert_eq!(read(&[("CNI_COMMAND", "add")]).unwrap_err().code, 4);
-    }
-
-    #[test]
-    fn arguments_are_looked_up_leniently() {
-        let call =
-            read(&[("CNI_COMMAND", "STATUS"), ("CNI_PATH", "/p"), ("CNI_ARGS", "A=1;x;B=2=3;A=4;")]).unwrap();
-        assert_eq!(call.arg("A"), Some("4"));
-        assert_eq!(call.arg("B"), Some("2=3"));
-        assert_eq!(call.arg("x"), None);
     }
 }

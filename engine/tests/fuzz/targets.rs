@@ -53,7 +53,6 @@ pub(crate) fn environment(bytes: &[u8]) {
                     .command()
                     .is_none_or(|command| { command == Command::Version || !invocation.path.is_empty() })
             );
-            let _: Option<&str> = invocation.arg("K8S_POD_NAME");
         }
     }
 }
