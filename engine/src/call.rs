@@ -1,5 +1,6 @@
 //! One invocation, from the environment to the exit code.
 
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -18,6 +19,7 @@ use crate::attach::status::status;
 use crate::cni::{self, CniError, Command, Conf, Invocation, Level, Reply, Request, stdin};
 use crate::node::{Deadlines, NodeConfig, Root};
 use crate::report::log;
+use crate::report::record::Record;
 use crate::wasm::Mode;
 use crate::{inject, panic};
 
@@ -31,9 +33,10 @@ pub fn run() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let mut version = None;
-    let outcome = catch_unwind(AssertUnwindSafe(|| carry_out(&mut version)))
+    let mut asked = Asked::default();
+    let outcome = catch_unwind(AssertUnwindSafe(|| carry_out(&mut asked)))
         .unwrap_or_else(|payload| Err(CniError::from_panic(&*payload)));
+    let outcome = if asked.is_del { outcome.map_err(CniError::for_del) } else { outcome };
     match outcome {
         Ok(Answer::About) => {
             eprintln!("{}", cni::about());
@@ -42,8 +45,15 @@ pub fn run() -> ExitCode {
         Ok(Answer::Versions) => reply.versions(),
         Ok(Answer::Nothing) => reply.nothing(),
         Ok(Answer::Result(result)) => reply.result(&result),
-        Err(error) => reply.error(&error, version),
+        Err(error) => reply.error(&error, asked.version),
     }
+}
+
+/// What an error's document has to suit, as far as it is known.
+#[derive(Debug, Default)]
+struct Asked {
+    version: Option<SpecVersion>,
+    is_del: bool,
 }
 
 enum Answer {
@@ -53,26 +63,26 @@ enum Answer {
     Result(Value),
 }
 
-fn carry_out(version: &mut Option<SpecVersion>) -> Result<Answer, CniError> {
+fn carry_out(asked: &mut Asked) -> Result<Answer, CniError> {
     let start = Instant::now();
     let invocation = Invocation::read(std::env::vars_os())?;
-    let command = match &invocation.request {
-        Request::About => return Ok(Answer::About),
-        Request::Version => return Ok(Answer::Versions),
-        request => request.command().unwrap_or(Command::Version),
-    };
+    let Some(command) = invocation.request.command() else { return Ok(Answer::About) };
+    if command == Command::Version {
+        return Ok(Answer::Versions);
+    }
+    let is_del = command == Command::Del;
+    asked.is_del = is_del;
     let root = Root::from_env();
     let node = NodeConfig::load(&root);
     let patience = node.as_ref().map_or_else(|_| Deadlines::default().call, |node| node.deadlines.call);
     let until = start + patience;
     let stdin = stdin::read(until)?;
     let conf = Conf::parse(&stdin, command);
-    *version = match &conf {
+    asked.version = match &conf {
         Ok(conf) => Some(conf.cni_version),
         Err(_) => asked_version(&stdin),
     };
     let node = node.map_err(|error| CniError::new(error.code(), error.to_string()))?;
-    let is_del = command == Command::Del;
     let logged = match &conf {
         Ok(conf) => start_log(conf, &root, &node),
         Err(_) => Ok(()),
@@ -82,14 +92,17 @@ fn carry_out(version: &mut Option<SpecVersion>) -> Result<Answer, CniError> {
         Err(error) if !is_del => return Err(error),
         other => other.err(),
     };
-    let mut session = Session::start(&root, &node, &invocation, until)?;
-    session.record.notes.extend(unlogged.map(|error| error.msg));
-    describe(&mut session, command, conf.as_ref().ok());
-
-    let outcome = dispatch(&mut session, &stdin, conf);
-    let outcome = if is_del { outcome.map_err(CniError::for_del) } else { outcome };
+    let mut record = describe(&invocation.request, command, conf.as_ref().ok());
+    record.notes.extend(unlogged.map(|error| error.msg));
+    let outcome = Session::start(&root, &node, &invocation, until).and_then(|mut session| {
+        mem::swap(&mut session.record, &mut record);
+        let outcome = catch_unwind(AssertUnwindSafe(|| dispatch(&mut session, &stdin, conf)))
+            .unwrap_or_else(|payload| Err(CniError::from_panic(&*payload)));
+        record = session.record;
+        outcome
+    });
     // What was done stands, even where telling of it fails.
-    let logged = catch_unwind(AssertUnwindSafe(|| write_log(&session, &outcome, start)));
+    let logged = catch_unwind(AssertUnwindSafe(|| write_log(&record, &outcome, start)));
     if let Err(payload) = logged {
         eprintln!("catena: the log line could not be written: {}", panic::text(&*payload));
     }
@@ -142,9 +155,8 @@ fn start_log(conf: &Conf, root: &Root, node: &NodeConfig) -> Result<(), CniError
         .map_err(|error| CniError::new(code::IO, error.to_string()))
 }
 
-fn describe(session: &mut Session<'_>, command: Command, conf: Option<&Conf>) {
-    let record = &mut session.record;
-    record.command = command.as_str();
+fn describe(request: &Request, command: Command, conf: Option<&Conf>) -> Record {
+    let mut record = Record { command: command.as_str(), ..Record::default() };
     if let Some(conf) = conf {
         record.network = conf.name.as_str().to_owned();
         record.mode = match mode_of(conf) {
@@ -152,18 +164,18 @@ fn describe(session: &mut Session<'_>, command: Command, conf: Option<&Conf>) {
             Mode::Chained => "chained",
         };
     }
-    let request = &session.invocation.request;
     if let Request::Add { target, .. } | Request::Check { target, .. } | Request::Del { target, .. } = request
     {
         record.container_id = target.container_id.as_str().to_owned();
         record.ifname = target.ifname.as_str().to_owned();
     }
+    record
 }
 
 /// One line for the invocation. At level `panic` only internal errors are written.
-fn write_log(session: &Session<'_>, outcome: &Result<Answer, CniError>, start: Instant) {
+fn write_log(record: &Record, outcome: &Result<Answer, CniError>, start: Instant) {
     inject::point("report/log");
-    let record = || session.record.to_value(start.elapsed()).to_string();
+    let record = || record.to_value(start.elapsed()).to_string();
     match outcome {
         Ok(_) => tracing::info!(record = record(), outcome = "ok"),
         Err(error) if error.code != code::INTERNAL && log::level() == Some(Level::Panic) => {}

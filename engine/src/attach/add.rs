@@ -24,7 +24,7 @@ use crate::attach::recorder::Recorder;
 use crate::attach::sandbox;
 use crate::attach::session::{Session, boot_id, now};
 use crate::cni::{CniError, Conf, Role, Target};
-use crate::delegate::{DelegateError, DeviceInfoError, DeviceInfoFile, Exec, Fault, Spawned, cache};
+use crate::delegate::{Chain, DelegateError, DeviceInfoError, DeviceInfoFile, Exec, Fault, Spawned, cache};
 use crate::inject;
 use crate::pipeline::bench::Bench;
 use crate::pipeline::context::{ArrangeContext, annotations, without_annotations};
@@ -103,7 +103,7 @@ pub fn add(
     let mut adding = Adding {
         recorder,
         children: session.children(&mut slot)?,
-        session,
+        session: &mut *session,
         conf,
         key,
         caller,
@@ -122,8 +122,14 @@ pub fn add(
     adding.ran.resize_with(adding.attachments.len(), Ran::default);
     let outcome = catch_unwind(AssertUnwindSafe(|| adding.carry_out()))
         .unwrap_or_else(|payload| Err(CniError::from_panic(&*payload)));
-    adding.record(outcome.as_ref().err());
-    outcome.map_err(|error| adding.roll_back(error))
+    let recording = adding.recorder.take().map(|recorder| (recorder, adding.intended()));
+    let outcome = outcome.map_err(|error| adding.roll_back(error));
+    if let Some((recorder, intended)) = recording {
+        // That it cannot be kept stops nothing.
+        let kept = recorder.finish(intended, outcome.as_ref().err(), session.root, session.node);
+        session.record.notes.extend(kept.err().map(|problem| format!("recording: {problem}")));
+    }
+    outcome
 }
 
 /// How catena was called.
@@ -213,6 +219,8 @@ struct Ran {
     started: bool,
     /// A plugin that was missing, so that it cannot have left anything.
     missing: Option<String>,
+    /// What they answered, for their DEL where the pipeline came to no result.
+    result: Option<Value>,
 }
 
 /// How an attachment's delegates ended.
@@ -271,32 +279,14 @@ impl Adding<'_, '_> {
                 &mut self.bench,
                 &mut record.stages,
             )?;
-            if let Some(chain) = &mut attachment.chain
-                && admitted != config
-            {
-                chain.list = NetworkList::parse(admitted.as_bytes()).map_err(|error| {
-                    CniError::new(
-                        code::BAD_OUTCOME,
-                        format!(
-                            "the config of {}/{} that a stage has rewritten: {error}",
-                            attachment.subject.network, attachment.subject.ifname
-                        ),
-                    )
-                })?;
+            if admitted != config {
+                rewrite(attachment, &admitted)?;
             }
         }
         if let Some(recorder) = &mut self.recorder {
             recorder.admitted();
         }
         Ok(())
-    }
-
-    /// Keeps the recording. That it cannot be kept is noted and stops nothing.
-    fn record(&mut self, error: Option<&CniError>) {
-        let Some(recorder) = self.recorder.take() else { return };
-        if let Err(problem) = recorder.finish(self.intended(), error, self.session.root, self.session.node) {
-            self.session.record.notes.push(format!("recording: {problem}"));
-        }
     }
 
     fn intended(&self) -> Intended {
@@ -476,6 +466,7 @@ impl Adding<'_, '_> {
             result: work.document.text.clone(),
             tags: work.tags.clone(),
             baseline_tags: work.baseline_tags.clone(),
+            links: Some(links.clone()),
             publications: work.publications.clone().into_iter().collect(),
             report: self.report(position),
         };
@@ -545,8 +536,12 @@ impl Adding<'_, '_> {
     fn take(&mut self, position: usize, ended: Ended) -> Result<Document, CniError> {
         self.session.record.attachments[position].delegates = ended.duration;
         match ended.result {
-            Ok(value) => Ok(document::of_delegate(&value)),
-            Err(error) => Err(in_attachment(&self.attachments[position], error)),
+            Ok(value) => {
+                let document = document::of_delegate(&value);
+                self.ran[position].result = Some(value);
+                Ok(document)
+            }
+            Err(error) => Err(CniError::from(error).of_network(&self.attachments[position].subject.network)),
         }
     }
 
@@ -613,7 +608,8 @@ impl Adding<'_, '_> {
             let previous = self
                 .done
                 .get(position)
-                .and_then(|done| document::cached(&done.work.document, &chain.list.cni_version));
+                .and_then(|done| document::cached(&done.work.document, &chain.list.cni_version))
+                .or_else(|| ran.result.clone());
             let at = attachment.at(&self.caller.container_id, Some(&self.netns_path));
             let slot = &mut self.slot;
             let mut recorded = |spawned: &Spawned| {
@@ -628,16 +624,21 @@ impl Adding<'_, '_> {
                     && ran.missing.as_ref() == Some(&problem.plugin);
                 if !never_ran {
                     attachment_clean = false;
-                    error.add(CniError::from(problem));
+                    error.add(CniError::from(problem).of_network(&attachment.subject.network));
                 }
             }
             clean &= attachment_clean;
-            let removed = cache::remove(
-                &self.cache_dir,
-                &chain.list.name,
-                &self.caller.container_id,
-                &attachment.subject.ifname,
-            );
+            // The next DEL needs it where this one failed.
+            let removed = if attachment_clean {
+                cache::remove(
+                    &self.cache_dir,
+                    &chain.list.name,
+                    &self.caller.container_id,
+                    &attachment.subject.ifname,
+                )
+            } else {
+                Ok(())
+            };
             if let Err(problem) = removed {
                 error = error.detail(problem.to_string());
             }
@@ -668,6 +669,28 @@ impl Adding<'_, '_> {
             Err(problem) => error.detail(problem.to_string()),
         }
     }
+}
+
+/// Takes over a config that `admit` has rewritten, if it still is one of this network.
+fn rewrite(attachment: &mut Attachment, admitted: &str) -> Result<(), CniError> {
+    let bad = |what: &str| {
+        CniError::new(
+            code::BAD_OUTCOME,
+            format!("the config of {} that a stage has rewritten: {what}", attachment.name()),
+        )
+    };
+    let Some(chain) = &attachment.chain else {
+        return Err(bad("catena is a chained plugin here, so nothing is called with it"));
+    };
+    let list = NetworkList::parse(admitted.as_bytes()).map_err(|error| bad(&error.to_string()))?;
+    if list.name != chain.list.name {
+        return Err(bad(&format!("its name is {:?}, and names may not change", list.name)));
+    }
+    if list.plugins.is_empty() {
+        return Err(bad("it has no plugins"));
+    }
+    attachment.chain = Some(Chain { list });
+    Ok(())
 }
 
 /// Runs ADD of one attachment's delegates; `record` makes each of their processes known.
@@ -710,13 +733,6 @@ fn exec<'l>(
 /// The event that makes a process known.
 pub fn spawned_event(spawned: &Spawned, position: usize) -> Event {
     Event::Spawned { group: spawned.pgid, start_time: spawned.start_time.unwrap_or(0), position }
-}
-
-/// A delegate's error with the attachment's network in it.
-fn in_attachment(attachment: &Attachment, error: DelegateError) -> CniError {
-    let mut converted = CniError::from(error);
-    converted.msg = format!("network {}: {}", attachment.subject.network, converted.msg);
-    converted
 }
 
 /// The links that belong to an attachment: its interface and what its result claims in this sandbox, unless

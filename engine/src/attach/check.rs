@@ -51,7 +51,8 @@ pub fn check(
         Found::Entry(entry) if entry.is_finished() => *entry,
         Found::Entry(_) => {
             return Err(CniError::new(
-                code::UNKNOWN_CONTAINER,
+                // Not "unknown container", which would tell the runtime that no DEL is needed.
+                code::IO,
                 format!("{key}: its ADD never finished, or a DEL has begun; DEL it and ADD it again"),
             ));
         }
@@ -87,13 +88,14 @@ pub fn check(
         if let Some(chain) = &attachment.chain {
             let at = attachment.at(&caller.container_id, Some(netns_path));
             let previous = document::cached(&work.document, &chain.list.cni_version);
-            chain.check(&exec, &at, previous.as_ref()).map_err(|error| {
-                let mut error = CniError::from(error);
-                error.msg = format!("network {}: {}", recorded.network, error.msg);
-                error
-            })?;
+            chain
+                .check(&exec, &at, previous.as_ref())
+                .map_err(|error| CniError::from(error).of_network(&recorded.network))?;
         }
-        let own = own_links(&recorded.ifname, &work.document, netns_path, &[], &links);
+        let own = match entry.links(position) {
+            Some(own) => own.to_vec(),
+            None => own_links(&recorded.ifname, &work.document, netns_path, &[], &links),
+        };
         let scope = Scope { links: own.clone(), tables: Vec::new() };
         let mut record = AttachmentRecord {
             network: recorded.network.clone(),

@@ -114,6 +114,7 @@ fn told_by_stdin(session: &mut Session<'_>, conf: &Conf, intended: &Intended) ->
         result: document.text,
         tags: Vec::new(),
         baseline_tags: Vec::new(),
+        links: None,
         publications: Vec::new(),
         report: Value::Null,
     }]

@@ -119,6 +119,9 @@ pub enum Event {
         /// Those of them that the baseline set.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         baseline_tags: Vec<String>,
+        /// The indices of its own links; none was written before they were recorded.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        links: Option<Vec<u32>>,
         /// Publications as key and JSON text.
         publications: Vec<(String, String)>,
         /// What the stages did: for people.
@@ -198,6 +201,14 @@ impl Entry {
         !matches!(self.events.last(), Some(Event::Finished | Event::DeleteFailed { .. }))
     }
 
+    /// The links that the ADD took for an attachment's own.
+    pub fn links(&self, position: usize) -> Option<&[u32]> {
+        match self.attached(position) {
+            Some(Event::Attached { links, .. }) => links.as_deref(),
+            _ => None,
+        }
+    }
+
     /// The last final result of an attachment.
     pub fn attached(&self, position: usize) -> Option<&Event> {
         self.events
@@ -261,6 +272,7 @@ pub(crate) mod tests {
             result: "{}".into(),
             tags: vec!["empty".into()],
             baseline_tags: Vec::new(),
+            links: Some(vec![3]),
             publications: Vec::new(),
             report: Value::Null,
         }

@@ -2,19 +2,23 @@
 //! with its own attachments.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use catena_cni::error::code;
 
+use crate::attach::add::mode_of;
 use crate::attach::del;
-use crate::attach::delete::Deletion;
+use crate::attach::delete::{Deletion, mode};
 use crate::attach::entry::Entry;
 use crate::attach::ledger::Found;
 use crate::attach::retry;
 use crate::attach::session::Session;
-use crate::cni::{CniError, Conf, Role, ValidSet};
+use crate::cni::{AttachmentSpec, CniError, Conf, Role, ValidSet};
 use crate::delegate::Chain;
 use crate::inject;
+
+/// How long one entry may keep the others waiting.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
 
 /// Carries out GC. Without a list of valid attachments nothing is deleted, and no delegate is asked.
 pub fn gc(session: &mut Session<'_>, conf: &Conf) -> Result<(), CniError> {
@@ -29,28 +33,36 @@ pub fn gc(session: &mut Session<'_>, conf: &Conf) -> Result<(), CniError> {
         valid.iter().map(|(container, ifname)| (container.as_str(), ifname.as_str())).collect();
     inject::point("attach/gc");
     let mut errors = Vec::new();
-    let mut kept = Vec::new();
+    let mut kept = Kept::default();
     for stem in session.ledger.stems()? {
-        match sweep(session, conf, &stem, &valid) {
-            Ok(Some(entry)) => kept.push(entry),
-            Ok(None) => {}
-            Err(error) => errors.push(error),
+        // Looking needs no lock, so an ADD of another network is never waited for.
+        match session.ledger.read_stem(&stem) {
+            Ok(Found::Nothing) => {}
+            Ok(Found::Entry(entry)) if is_kept(&entry, conf, &valid) => kept.entries.push(*entry),
+            Ok(Found::Entry(_)) => {
+                let swept = sweep(session, stem.clone());
+                // Somebody is at work on it, perhaps an ADD.
+                if matches!(&swept, Err(error) if error.code == code::TRY_LATER) {
+                    kept.unknown.push(stem);
+                }
+                errors.extend(swept.err());
+            }
+            Ok(Found::Damaged(error)) => {
+                session.record.notes.push(format!("ledger: {stem}: {error}; left for its DEL"));
+                kept.unknown.push(stem);
+            }
+            Err(error) => {
+                kept.unknown.push(stem);
+                errors.push(error.into());
+            }
         }
     }
     if let Role::Meta(specs) = &conf.role {
-        let bin_dir = session.bin_dir(conf)?;
-        let exec = session.exec(conf.name.as_str(), bin_dir.as_deref(), None, session.until);
-        for spec in specs {
-            let own: Vec<(String, String)> = kept
-                .iter()
-                .flat_map(|entry| {
-                    entry.intended.attachments.iter().map(move |attachment| (entry, attachment))
-                })
-                .filter(|(_, attachment)| attachment.network == spec.list.name)
-                .map(|(entry, attachment)| (entry.intended.container_id.clone(), attachment.ifname.clone()))
-                .collect();
-            let chain = Chain { list: spec.list.clone() };
-            errors.extend(chain.gc(&exec, &own).into_iter().map(CniError::from));
+        match kept.missing(conf, &valid) {
+            None => errors.extend(ask_delegates(session, conf, specs, &kept.entries)),
+            Some(why) => session.record.notes.push(format!(
+                "no delegate was sent GC, since it would take for dead what it is not told of: {why}"
+            )),
         }
     }
     retry::one(session, "");
@@ -60,38 +72,80 @@ pub fn gc(session: &mut Session<'_>, conf: &Conf) -> Result<(), CniError> {
     }
 }
 
-/// Deletes an entry of this network that is not valid; returns one that is.
-fn sweep(
-    session: &mut Session<'_>,
+/// Sends GC to each network's delegates with all of its attachments, whichever of our networks made them.
+fn ask_delegates(
+    session: &Session<'_>,
     conf: &Conf,
-    stem: &str,
-    valid: &BTreeSet<(&str, &str)>,
-) -> Result<Option<Entry>, CniError> {
-    let is_kept = |entry: &Entry| {
-        valid.contains(&(entry.intended.container_id.as_str(), entry.intended.ifname.as_str()))
+    specs: &[AttachmentSpec],
+    kept: &[Entry],
+) -> Vec<CniError> {
+    let bin_dir = match session.bin_dir(conf) {
+        Ok(folder) => folder,
+        Err(error) => return vec![error],
     };
-    // Looking needs no lock, so an ADD of another network is never waited for.
-    match session.ledger.read_stem(stem)? {
-        Found::Entry(entry) if entry.intended.network != conf.name.as_str() => return Ok(None),
-        Found::Entry(entry) if is_kept(&entry) => return Ok(Some(*entry)),
-        Found::Entry(_) => {}
-        Found::Nothing => return Ok(None),
-        Found::Damaged(error) => {
-            session.record.notes.push(format!("ledger: {stem}: {error}; left for its DEL"));
-            return Ok(None);
+    let exec = session.exec(conf.name.as_str(), bin_dir.as_deref(), None, session.until);
+    let mut errors = Vec::new();
+    for spec in specs {
+        let own: Vec<(String, String)> = kept
+            .iter()
+            .flat_map(|entry| entry.intended.attachments.iter().map(move |attachment| (entry, attachment)))
+            .filter(|(_, attachment)| attachment.network == spec.list.name)
+            .map(|(entry, attachment)| (entry.intended.container_id.clone(), attachment.ifname.clone()))
+            .collect();
+        let chain = Chain { list: spec.list.clone() };
+        let failed = chain.gc(&exec, &own).into_iter();
+        errors.extend(failed.map(|error| CniError::from(error).of_network(&spec.list.name)));
+    }
+    errors
+}
+
+/// What the ledger says is there.
+#[derive(Debug, Default)]
+struct Kept {
+    entries: Vec<Entry>,
+    /// File names of entries of which that is not known.
+    unknown: Vec<String>,
+}
+
+impl Kept {
+    /// Why this may not be everything; `None` if it is.
+    fn missing(&self, conf: &Conf, valid: &BTreeSet<(&str, &str)>) -> Option<String> {
+        if !self.unknown.is_empty() {
+            return Some(format!("what is true of the ledger's {} is not known", self.unknown.join(", ")));
         }
+        let is_there = |(container, ifname): &(&str, &str)| {
+            self.entries.iter().map(|entry| &entry.intended).any(|intended| {
+                intended.network == conf.name.as_str()
+                    && intended.container_id == *container
+                    && intended.ifname == *ifname
+            })
+        };
+        let (container, ifname) = valid.iter().find(|pair| !is_there(pair))?;
+        Some(format!("the ledger has no entry of {container}/{ifname}, which the runtime lists"))
     }
+}
+
+/// Whether GC of this network is to leave an entry alone.
+fn is_kept(entry: &Entry, conf: &Conf, valid: &BTreeSet<(&str, &str)>) -> bool {
+    let intended = &entry.intended;
+    // A list that is called as this network is may have a chained catena with entries of its own.
+    intended.network != conf.name.as_str()
+        || mode(intended) != mode_of(conf)
+        || valid.contains(&(intended.container_id.as_str(), intended.ifname.as_str()))
+}
+
+/// Deletes an entry.
+fn sweep(session: &mut Session<'_>, stem: String) -> Result<(), CniError> {
     let until = session.until;
-    let slot = session.ledger.lock_stem(stem.to_owned(), until)?;
-    let Found::Entry(entry) = slot.read()? else {
-        slot.release()?;
-        return Ok(None);
-    };
     if Instant::now() >= until {
-        return Err(CniError::new(code::TRY_LATER, "the call's time is over; the next GC goes on from here"));
+        return Err(CniError::new(
+            code::TRY_LATER,
+            format!("the time for this call (callSeconds) was over before {stem} was deleted; call GC again"),
+        ));
     }
+    let slot = session.ledger.lock_stem(stem, until.min(Instant::now() + LOCK_WAIT))?;
+    let Found::Entry(entry) = slot.read()? else { return Ok(slot.release()?) };
     let netns = Some(entry.intended.netns.clone()).filter(|path| !path.is_empty());
     let deletion = Deletion { entry: *entry, netns, recorded: true };
-    del::carry_out(session, slot, &deletion)?;
-    Ok(None)
+    del::carry_out(session, slot, &deletion)
 }

@@ -139,7 +139,7 @@ pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// The kernel's boot id; empty where it cannot be read, and then nothing counts as of this boot.
+/// The kernel's boot id; empty where it cannot be read, and then device and inode alone tell namespaces apart.
 pub fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .map(|text| text.trim().to_owned())

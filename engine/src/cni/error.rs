@@ -44,6 +44,13 @@ impl CniError {
         Some(first)
     }
 
+    /// The same error, said of one of several networks.
+    #[must_use]
+    pub fn of_network(mut self, network: &str) -> Self {
+        self.msg = format!("network {network}: {}", self.msg);
+        self
+    }
+
     /// Adds another failure to the details.
     pub fn add(&mut self, other: Self) {
         self.details.push(format!("{} (code {})", other.msg, other.code));

@@ -62,7 +62,7 @@ impl DelegateError {
                 _ => code::INVALID_CONFIG,
             },
             Fault::Io { .. } | Fault::Withheld(_) => code::IO,
-            Fault::Deadline { .. } => code::DELEGATE_DEADLINE,
+            Fault::Late | Fault::Deadline { .. } => code::DELEGATE_DEADLINE,
             Fault::Killed { .. } => code::DELEGATE_KILLED,
             Fault::TooMuch { .. }
             | Fault::NoResult { .. }
@@ -88,6 +88,9 @@ impl DelegateError {
     }
 }
 
+const TIMES: &str = "deadlines.callSeconds of the node (rollbackSeconds while a failed ADD is undone)";
+const CUT: &str = "which was left of the call's time (deadlines.callSeconds of the node, or rollbackSeconds)";
+
 /// See [`DelegateError`].
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "the message of each says it")]
@@ -111,8 +114,18 @@ pub enum Fault {
     Io { what: &'static str, errno: Errno },
     #[error("it was not given its request: {0}")]
     Withheld(String),
-    #[error("it was killed, with its process group, because it had not ended after {} ms{}", after.as_millis(), survivor(*undying))]
-    Deadline { after: Duration, stderr: String, undying: Option<i32> },
+    #[error(
+        "it was not started, because the time for the whole call was over; {TIMES} raises it, if the networks before it may take so long"
+    )]
+    Late,
+    /// `cut`: by what was left for the whole call.
+    #[error(
+        "it was killed, with its process group, because it had not ended after {} ms, {}{}",
+        after.as_millis(),
+        if *cut { CUT } else { "which is deadlines.delegateSeconds of the node" },
+        survivor(*undying)
+    )]
+    Deadline { after: Duration, cut: bool, stderr: String, undying: Option<i32> },
     #[error("it died from signal {signal}")]
     Killed { signal: Signal, stderr: String },
     #[error("it was killed because it wrote more than {limit} bytes to stdout")]

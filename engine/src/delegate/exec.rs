@@ -166,12 +166,17 @@ impl Exec<'_> {
             .map_err(|_| error(Fault::Spawn { path: call.plugin.path.clone(), errno: Errno::EINVAL }))?;
         let env = environment(&self.env, &variables);
         let began = Instant::now();
+        // One that is started and killed at once is worse than one that never ran.
+        if self.until.is_some_and(|until| until <= began) {
+            return Err(error(Fault::Late));
+        }
+        let own = began + self.deadline;
         let job = Job {
             path: &path,
             env: &env,
             stdin: call.request,
             inherit: self.inherit,
-            until: self.until.unwrap_or(began + self.deadline).min(began + self.deadline),
+            until: self.until.unwrap_or(own).min(own),
             output_limit: self.output_limit,
             output_matters: matches!(call.command, Command::Add | Command::Version),
         };
@@ -197,6 +202,10 @@ impl Exec<'_> {
         }
         match fault(&ended, stderr.trim(), began.elapsed(), self.output_limit) {
             None => Ok(ended.stdout),
+            Some(Fault::Deadline { after, stderr, undying, .. }) => {
+                let cut = self.until.is_some_and(|until| until < own);
+                Err(error(Fault::Deadline { after, cut, stderr, undying }))
+            }
             Some(fault) => Err(error(fault)),
         }
     }
@@ -258,7 +267,7 @@ fn fault(ended: &Ended, stderr: &str, after: Duration, limit: usize) -> Option<F
         Exit::Status(0) => return None,
         Exit::Status(status) => status,
         Exit::Signal(signal) => return Some(Fault::Killed { signal, stderr }),
-        Exit::Deadline => return Some(Fault::Deadline { after, stderr, undying: ended.undying }),
+        Exit::Deadline => return Some(Fault::Deadline { after, cut: false, stderr, undying: ended.undying }),
         Exit::Output => return Some(Fault::TooMuch { limit, stderr }),
     };
     let object = json::parse(&ended.stdout)

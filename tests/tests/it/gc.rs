@@ -127,6 +127,56 @@ fn attachments_of_other_networks_stay() {
     gc(&live, &KEYS, &json!([]));
     assert_eq!(files(&world, &elsewhere), before);
     assert!(files(&world, &dead).is_empty());
+    // The delegates' networks are shared, and what is missing in the set is dead to them.
+    let own = |ifname: &str| json!([{ "containerID": elsewhere.id, "ifname": ifname }]);
+    assert_eq!(sets(&world), [("one".to_owned(), own("eth1")), ("two".to_owned(), own("data0"))]);
+}
+
+/// What makes the set of valid attachments incomplete keeps it from the delegates; the dead pod goes all the same.
+fn no_delegate_is_asked(world: &World, live: &Pod<'_>, dead: &Pod<'_>, listed: &Value) {
+    gc(live, &KEYS, listed);
+    assert_eq!(sets(world), []);
+    assert_eq!(files(world, dead), Vec::<String>::new());
+}
+
+#[test]
+fn a_listed_attachment_that_the_ledger_does_not_know() {
+    let world = World::new();
+    let (live, dead) = pods(&world);
+    let listed = json!([
+        { "containerID": live.id, "ifname": "eth0" }, { "containerID": "before-catena", "ifname": "eth0" }
+    ]);
+    no_delegate_is_asked(&world, &live, &dead, &listed);
+}
+
+#[test]
+fn an_entry_that_cannot_be_read() {
+    let world = World::new();
+    let (live, dead) = pods(&world);
+    let entry = files(&world, &live).into_iter().find(|file| file.contains("/state/")).expect("an entry");
+    world.write(&entry, "{".to_owned());
+    no_delegate_is_asked(&world, &live, &dead, &json!([{ "containerID": live.id, "ifname": "eth0" }]));
+}
+
+/// An outer network whose primary is a list of the same name that ends in catena: two entries, of two modes.
+#[test]
+fn a_list_of_the_networks_own_name() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let list = json!({"cniVersion": "1.1.0", "name": "outer", "plugins": [
+        {"type": "scripted", "script": {"ADD": {"result": {"cniVersion": "1.1.0"}}}},
+        {"type": "catena", "pipeline": [{"stage": "result-conversion"}]},
+    ]});
+    let mut outer = conf::catena(json!([{ "interface": "data0", "config": list }]));
+    outer["cniVersion"] = json!("1.1.0");
+    pod.add(&outer).result();
+    let before = files(&world, &pod);
+    outer[KEYS[0]] = json!([{ "containerID": pod.id, "ifname": "eth0" }]);
+    pod.call("catena", "GC", &outer).done();
+    assert_eq!(files(&world, &pod), before);
+    outer[KEYS[0]] = json!([]);
+    pod.call("catena", "GC", &outer).done();
+    assert_eq!(files(&world, &pod), Vec::<String>::new());
 }
 
 #[test]

@@ -126,6 +126,30 @@ fn members_of_a_config() {
     assert!(scripted::call_lines(&named.world).iter().all(|line| !line.starts_with("ADD")));
 }
 
+/// What is written again is read again: it stays the same network, and something is left to be called.
+#[test]
+fn a_rewritten_config_is_of_the_same_network() {
+    for (pointer, value, words) in
+        [("/name", json!("other"), "names may not change"), ("/plugins", json!([]), "plugins")]
+    {
+        let tried =
+            Try::new("probe", &json!({"config": [pointer]}), &json!({"rewrite": {pointer: value.clone()}}));
+        tried.add(&Pod::new(&tried.world, "pod")).fails_with(106, &["one/eth0", words]);
+        assert!(scripted::call_lines(&tried.world).is_empty(), "refused before any delegate");
+    }
+}
+
+#[test]
+fn a_chained_catena_has_no_config_to_rewrite() {
+    let pointer = "/prevResult/dns";
+    let tried = Try::new("probe", &json!({"config": [pointer]}), &json!({"rewrite": {pointer: {}}}));
+    let chained = json!({
+        "cniVersion": "1.0.0", "name": "chain", "type": "catena", "prevResult": {"cniVersion": "1.0.0", "dns": {"domain": "x"}},
+        "pipeline": tried.outer["pipeline"],
+    });
+    Pod::new(&tried.world, "pod").add(&chained).fails_with(106, &["chained"]);
+}
+
 #[test]
 fn operations_on_routes() {
     let grant = |ops: &[&str]| json!({"log": true, "routes": {"ops": ops}});

@@ -58,6 +58,25 @@ fn outer() -> Value {
     ]))
 }
 
+/// A panic has a line in the log, like any other end.
+#[test]
+fn the_log_tells() {
+    const LOG: &str = "/var/log/catena.log";
+    let world = World::panicking();
+    world.sh("mkdir -p /var/log");
+    let mut outer = conf::catena(json!([scripted::conf("one", json!({}))]));
+    outer["logFile"] = json!(LOG);
+    let mut pod = Pod::new(&world, "pod");
+    pod.add(&outer).result();
+    inject(&mut pod, "attach/del:1");
+    internal(&pod.del(&outer, None), "attach/del");
+    let log = world.read(LOG);
+    let line: Value = serde_json::from_str(log.lines().last().expect("a line")).expect("JSON");
+    assert_eq!((&line["command"], &line["code"]), (&json!("DEL"), &json!(999)), "{line}");
+    quiet(&mut pod);
+    pod.del(&outer, None).done();
+}
+
 #[test]
 fn the_binary_that_people_get_cannot_be_made_to_panic() {
     let has_points = |path: &std::path::Path| {

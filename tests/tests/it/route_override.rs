@@ -463,3 +463,20 @@ fn router_advertisements_do_not_bring_a_default_back() {
     assert_eq!(accepts.trim(), "0");
     fast.end(&result);
 }
+
+/// A delegate's result may name links that are not its own: CHECK knows what ADD has left out.
+#[test]
+fn check_counts_the_links_that_add_counted() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let mut second = scripted::veth("two", 2, Stack::V4, false);
+    let interfaces = second["script"]["ADD"]["result"]["interfaces"].as_array_mut().expect("a list");
+    interfaces.push(json!({"name": "eth0", "sandbox": "$CNI_NETNS"}));
+    let mut outer = conf::catena(json!([
+        scripted::veth("one", 1, Stack::V4, true),
+        {"config": second, "catena.dev/default-route": "none"},
+    ]));
+    outer["pipeline"] = json!([{"stage": "result-conversion"}]);
+    let result = pod.add(&outer).result();
+    pod.check(&outer, &result).done();
+}

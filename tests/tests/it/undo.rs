@@ -352,3 +352,56 @@ fn sysctls_are_as_they_were() {
     pod.add(&outer).failure();
     Traces::of(&world, Some(&pod.netns)).same_as(&before, "after a failed ADD");
 }
+
+/// Plugins such as firewall find in it what they have to take away.
+#[test]
+fn a_delegate_that_answered_gets_its_result_back() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let outer = conf::catena(json!([
+        scripted::veth("one", 1, Stack::V4, true),
+        asking(&scripted::veth("two", 2, Stack::V4, false), &["203.0.113.7"]),
+    ]));
+    pod.add(&outer).fails_with(108, &["203.0.113.7"]);
+    let deleted: Vec<Value> = scripted::calls(&world)
+        .into_iter()
+        .filter(|call| call["command"] == "DEL")
+        .map(|call| call["stdin"]["prevResult"]["ips"][0]["address"].clone())
+        .collect();
+    assert_eq!(deleted, ["10.90.2.9/24", "10.90.1.9/24"]);
+}
+
+/// The runtime's DEL needs the cached result where the undo has failed.
+#[test]
+fn the_cache_stays_as_long_as_the_attachment() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let outer = conf::catena(json!([
+        scripted::veth("one", 1, Stack::V4, true),
+        scripted::conf("two", json!({"ADD": {"exit": 3}})),
+    ]));
+    scripted::change(&world, "one", &json!({"ADD": {"result": {"cniVersion": "1.0.0"}}, "DEL": {"exit": 3}}));
+    pod.add(&outer).failure();
+    pod.cached("one", "eth0");
+    world.sh("rm /run/scripted/one.json");
+    pod.del(&outer, None).done();
+    assert!(world.files("/var/lib/cni/catena").is_empty());
+}
+
+#[test]
+fn no_delegate_is_started_when_the_time_is_over() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let deadlines = json!({"delegateSeconds": 60, "rollbackSeconds": 60, "callSeconds": 1});
+    let outer = conf::catena(json!([scripted::conf("one", json!({})), scripted::conf("two", json!({}))]));
+    pod.add(&outer).result();
+    world.write("/etc/catena/node.json", json!({"deadlines": deadlines}).to_string());
+    scripted::change(&world, "two", &json!({"DEL": {"sh": "exec sleep 30"}}));
+    pod.del(&outer, None).fails_with(
+        111,
+        &["network two", "was left of the call's time", "network one", "was not started", "callSeconds"],
+    );
+    assert!(!scripted::call_lines(&world).contains(&"DEL one eth0".to_owned()));
+    world.sh("rm /run/scripted/two.json");
+    pod.del(&outer, None).done();
+}
