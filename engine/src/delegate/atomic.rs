@@ -9,7 +9,15 @@ use std::path::Path;
 /// with mode 0700. No two writers may use one `temporary` at a time; what a killed writer left there is overwritten.
 /// Nothing is synced: what a crash of the machine loses is made again.
 pub(super) fn write(path: &Path, temporary: &Path, content: &[u8]) -> io::Result<()> {
-    let open = || OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(temporary);
+    let open = || {
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC)
+            .open(temporary)
+    };
     let mut file = match open() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;

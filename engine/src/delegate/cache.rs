@@ -92,7 +92,9 @@ pub fn load(
     let path = path(folder, network, container_id, ifname);
     let text = match fs::read(&path) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) => {
+            return Ok(None);
+        }
         Err(cause) => return Err(CacheError::Io { path, operation: "read", cause }),
     };
     match parse(&text) {
@@ -139,7 +141,10 @@ pub fn remove(folder: &Path, network: &str, container_id: &str, ifname: &str) ->
     let path = path(folder, network, container_id, ifname);
     for path in [temporary(&path), path] {
         match fs::remove_file(&path) {
-            Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+            // What no file system could name was never written.
+            Err(cause)
+                if !matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) =>
+            {
                 return Err(CacheError::Io { path, operation: "removed", cause });
             }
             _ => {}

@@ -5,10 +5,14 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::atomic;
+
+/// A writer that has not renamed its file after this long was killed.
+const ABANDONED: Duration = Duration::from_secs(5);
 
 /// The memory, a file (formats.md: `/run/catena/versions.json`) that is read when first needed.
 ///
@@ -63,9 +67,14 @@ impl Versions {
         let known = self.loaded(&mut guard);
         known.insert(plugin.to_owned(), answer);
         if let Ok(text) = serde_json::to_vec(known) {
-            let temporary = self.file.with_extension(format!("json.{}", std::process::id()));
-            // See the type's documentation.
-            let _ = atomic::write(&self.file, &temporary, &text);
+            // One name for all, or each killed writer would leave a file for ever. Who meets another writer lets it
+            // have its way.
+            let temporary = self.file.with_extension("json.new");
+            let written = |meta: fs::Metadata| meta.modified().ok()?.elapsed().ok();
+            if fs::metadata(&temporary).ok().and_then(written).is_none_or(|age| age > ABANDONED) {
+                // See the type's documentation.
+                let _ = atomic::write(&self.file, &temporary, &text);
+            }
         }
     }
 

@@ -50,9 +50,7 @@ impl StatusFile {
             .mode(0o700)
             .create(folder)
             .map_err(|source| self.error("create the folder of", source))?;
-        let mut name = self.path.clone().into_os_string();
-        name.push(".new");
-        let new = PathBuf::from(name);
+        let new = self.new_path();
         let written = OpenOptions::new()
             .write(true)
             .create(true)
@@ -63,19 +61,30 @@ impl StatusFile {
             .and_then(|mut file| file.write_all(list.as_bytes()))
             .and_then(|()| std::fs::rename(&new, &self.path));
         written.map_err(|source| {
-            // The error that counts is the first; a leftover is overwritten by the next call.
+            // The error that counts is the first; a leftover goes with the sandbox.
             drop(std::fs::remove_file(&new));
             self.error("write", source)
         })
     }
 
-    /// Removes the file, if it is there.
+    /// The file before it has its name.
+    fn new_path(&self) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(".new");
+        PathBuf::from(name)
+    }
+
+    /// Removes the file, if it is there, and what a killed [`StatusFile::write`] left.
     pub fn remove(&self) -> Result<(), StatusError> {
-        match std::fs::remove_file(&self.path) {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(source) => Err(self.error("remove", source)),
+        for path in [&self.new_path(), &self.path] {
+            match std::fs::remove_file(path) {
+                Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                    return Err(self.error("remove", source));
+                }
+                _ => {}
+            }
         }
+        Ok(())
     }
 }
 
@@ -93,6 +102,7 @@ mod tests {
         let path = folder.path().join("status/net-c1-eth0.json");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "[1]");
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        std::fs::write(folder.path().join("status/net-c1-eth0.json.new"), "[").unwrap();
         status.remove().unwrap();
         status.remove().unwrap();
         assert_eq!(std::fs::read_dir(folder.path().join("status")).unwrap().count(), 0);
