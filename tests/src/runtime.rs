@@ -91,21 +91,23 @@ impl<'w> Pod<'w> {
             .envs(self.env.iter().map(|(key, value)| (key, value)));
     }
 
-    /// Starts catena under the tracer.
-    pub fn trace(&self, command: &str, conf: &Value) -> Tracee {
-        let mut process = trace::command(self.world, &format!("{OWN_BIN}/catena"));
+    /// Starts a plugin under the tracer.
+    pub fn trace(&self, plugin: &str, command: &str, conf: &Value) -> Tracee {
+        let mut process = trace::command(self.world, &self.find(plugin));
         self.describe(&mut process, command);
         Tracee::start(process, conf.to_string().as_bytes())
     }
 
+    /// A plugin's file, in the first folder of the path that has one.
+    fn find(&self, plugin: &str) -> String {
+        let mut folders = self.path.split(':');
+        let has = |folder: &&str| self.world.path(&format!("{folder}/{plugin}")).exists();
+        format!("{}/{plugin}", folders.find(has).unwrap_or(OWN_BIN))
+    }
+
     /// Calls one plugin with `stdin` as it is.
     pub fn call_raw(&self, plugin: &str, command: &str, stdin: &[u8]) -> Reply {
-        let folder = self
-            .path
-            .split(':')
-            .find(|folder| self.world.path(&format!("{folder}/{plugin}")).exists())
-            .unwrap_or(OWN_BIN);
-        let mut process = self.world.command(&format!("{folder}/{plugin}"));
+        let mut process = self.world.command(&self.find(plugin));
         self.describe(&mut process, command);
         Reply {
             what: format!("{plugin} {command} {}", String::from_utf8_lossy(stdin)),

@@ -1,8 +1,8 @@
 //! One entry of the ledger: what an ADD was going to do, and what it did.
 //!
 //! An entry is a file of JSON lines. The first, the intent, is synced before anything happens; each later
-//! line is one append. A line that a crash has cut off is the last one and is ignored, since DEL copes
-//! with the loss of everything after the intent.
+//! line is one append. A line that a crash or a full disk has cut off is ignored, since DEL copes with the
+//! loss of everything after the intent.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -155,6 +155,9 @@ pub enum EntryError {
     /// The first line is cut off or not ours.
     #[error("the first line is damaged: {0}")]
     Damaged(String),
+    /// What is in it may be anybody's word.
+    #[error("the file belongs to another user or can be written by others")]
+    Foreign,
     /// Written by another version.
     #[error("schema {found} is not {SCHEMA}, which this catena reads")]
     Schema {
@@ -179,7 +182,7 @@ impl Entry {
         }
         let intended: Intended =
             serde_json::from_value(value).map_err(|error| EntryError::Damaged(error.to_string()))?;
-        let events = lines.map_while(|line| serde_json::from_slice(line).ok()).collect();
+        let events = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
         Ok(Entry { intended, events })
     }
 

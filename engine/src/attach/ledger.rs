@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -67,12 +67,17 @@ impl Ledger {
         let metadata = match std::fs::symlink_metadata(folder) {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let absent: Vec<&Path> = folder.ancestors().take_while(|path| !path.exists()).collect();
                 for sub in [folder.to_owned(), folder.join("failed")] {
                     std::fs::DirBuilder::new()
                         .recursive(true)
                         .mode(0o700)
                         .create(&sub)
                         .map_err(|source| failed("create", source))?;
+                }
+                // An entry that is synced is lost all the same if its folder's own name is.
+                for above in absent.iter().filter_map(|path| path.parent()) {
+                    sync_folder(above).map_err(|source| failed("sync", source))?;
                 }
                 std::fs::symlink_metadata(folder).map_err(|source| failed("stat", source))?
             }
@@ -148,6 +153,10 @@ impl Ledger {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
             Err(error) => return Err(failed("open", error)),
         };
+        let metadata = file.metadata().map_err(|source| failed("stat", source))?;
+        if metadata.uid() != nix::unistd::geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
+            return Ok(Found::Damaged(EntryError::Foreign));
+        }
         let mut bytes = Vec::new();
         file.take(ENTRY_LIMIT).read_to_end(&mut bytes).map_err(|source| failed("read", source))?;
         Ok(match Entry::read(&bytes) {
@@ -155,6 +164,20 @@ impl Ledger {
             Err(error) => Found::Damaged(error),
         })
     }
+}
+
+/// Whether the last line has no end: the power failed, or the disk was full.
+fn is_cut_off(file: &File) -> io::Result<bool> {
+    let length = file.metadata()?.len();
+    let mut last = [b'\n'];
+    if length > 0 {
+        file.read_exact_at(&mut last, length - 1)?;
+    }
+    Ok(last != [b'\n'])
+}
+
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
 }
 
 fn stems(folder: &Path, suffix: Option<&str>) -> Result<Vec<String>, LedgerError> {
@@ -218,8 +241,7 @@ impl Slot {
             .map_err(|source| self.io("create", path.clone(), source))?;
         file.write_all(&bytes).map_err(|source| self.io("write", path.clone(), source))?;
         file.sync_all().map_err(|source| self.io("sync", path.clone(), source))?;
-        File::open(&self.ledger.folder)
-            .and_then(|folder| folder.sync_all())
+        sync_folder(&self.ledger.folder)
             .map_err(|source| self.io("sync", self.ledger.folder.clone(), source))?;
         self.file = Some(file);
         Ok(())
@@ -228,19 +250,26 @@ impl Slot {
     /// Appends a line; it may be lost with the power.
     pub fn append(&mut self, event: &Event) -> Result<(), LedgerError> {
         let path = self.ledger.path(&self.stem, ".json");
-        let bytes = line(event)?;
-        if self.file.is_none() {
-            let file = OpenOptions::new()
-                .append(true)
-                .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC)
-                .open(&path)
-                .map_err(|source| self.io("open", path.clone(), source))?;
-            self.file = Some(file);
-        }
-        match &mut self.file {
-            Some(file) => file.write_all(&bytes).map_err(|source| self.io("append to", path, source)),
-            None => Ok(()),
-        }
+        let mut bytes = line(event)?;
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => {
+                let file = OpenOptions::new()
+                    .read(true)
+                    .append(true)
+                    .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC)
+                    .open(&path)
+                    .map_err(|source| self.io("open", path.clone(), source))?;
+                if is_cut_off(&file).map_err(|source| self.io("read", path.clone(), source))? {
+                    bytes.insert(0, b'\n');
+                }
+                file
+            }
+        };
+        file.write_all(&bytes).map_err(|source| self.io("append to", path, source))?;
+        // Kept only where the last line is whole.
+        self.file = Some(file);
+        Ok(())
     }
 
     /// A lock that the delegates' children inherit: as long as one of them lives, it is held.

@@ -1,14 +1,11 @@
 //! Locks that live in files and vanish with what they protect.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
 
 /// How often a held lock is tried again.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -34,11 +31,12 @@ pub enum LockError {
     },
 }
 
-/// An exclusive flock(2) on a file; given up when dropped.
+/// An exclusive flock(2) on a file. It is given up when the last process that has the descriptor has closed it: never
+/// by unlocking, which would take it from children too.
 #[derive(Debug)]
 pub struct Lock {
     path: PathBuf,
-    file: Flock<File>,
+    file: File,
 }
 
 impl Lock {
@@ -47,32 +45,24 @@ impl Lock {
         let start = Instant::now();
         let failed = |source: io::Error| LockError::Io { path: path.to_owned(), source };
         loop {
-            let mut file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC)
-                .open(path)
-                .map_err(failed)?;
-            let locked = loop {
-                match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-                    Ok(locked) => break locked,
-                    Err((back, Errno::EWOULDBLOCK)) => file = back,
-                    Err((back, Errno::EINTR)) => file = back,
-                    Err((_, errno)) => return Err(failed(errno.into())),
+            let file = open(path).map_err(failed)?;
+            loop {
+                match file.try_lock() {
+                    Ok(()) => break,
+                    Err(TryLockError::WouldBlock) => {}
+                    Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(TryLockError::Error(error)) => return Err(failed(error)),
                 }
                 if Instant::now() >= until {
                     return Err(LockError::Held { path: path.to_owned(), waited: start.elapsed() });
                 }
                 std::thread::sleep(PAUSE);
-            };
+            }
             // Whoever held it may have removed the file: then this is a lock on nothing.
-            let ours = locked.metadata().map_err(failed)?;
+            let ours = file.metadata().map_err(failed)?;
             match std::fs::symlink_metadata(path) {
                 Ok(named) if named.ino() == ours.ino() && named.dev() == ours.dev() => {
-                    return Ok(Lock { path: path.to_owned(), file: locked });
+                    return Ok(Lock { path: path.to_owned(), file });
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -93,6 +83,18 @@ impl Lock {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(source) => Err(LockError::Io { path: self.path, source }),
         }
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).mode(0o600).custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC);
+    match options.clone().write(true).create(true).truncate(false).open(path) {
+        // What is there can be locked on a read-only file system too, so that CHECK and DEL do what they can.
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+            options.open(path).map_err(|_| error)
+        }
+        other => other,
     }
 }
 

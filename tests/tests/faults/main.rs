@@ -2,3 +2,4 @@
 //! CATENA_SOAK=1 tries everything, else a sample is tried; CATENA_SEED repeats a run.
 
 mod hostile;
+mod power;
