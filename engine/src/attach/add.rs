@@ -15,6 +15,7 @@ use catena_routes::Family;
 use serde_json::{Value, json};
 
 use crate::attach::attachment::Attachment;
+use crate::attach::del;
 use crate::attach::delete::{self, Deletion};
 use crate::attach::document;
 use crate::attach::entry::{Event, Intended, PipelineEntry, SCHEMA};
@@ -83,7 +84,11 @@ pub fn add(
         mode,
     };
     let mut slot = session.ledger.lock(&key, session.until)?;
-    clear(session, &key, &mut slot, &netns, netns_path)?;
+    clear(session, conf, &key, &mut slot, &netns, netns_path)?;
+    let children = match session.children(&mut slot) {
+        Ok(children) => children,
+        Err(error) => return Err(unused(slot, error)),
+    };
 
     let caller = Caller {
         command: Command::Add,
@@ -102,7 +107,7 @@ pub fn add(
     let recorder = Recorder::start(session.node, conf, &pipeline);
     let mut adding = Adding {
         recorder,
-        children: session.children(&mut slot)?,
+        children,
         session: &mut *session,
         conf,
         key,
@@ -132,6 +137,14 @@ pub fn add(
     outcome
 }
 
+/// Nothing has been done yet, so nothing is left in the ledger.
+pub fn unused(slot: Slot, error: CniError) -> CniError {
+    match slot.release() {
+        Ok(()) => error,
+        Err(leftover) => error.detail(leftover.to_string()),
+    }
+}
+
 /// How catena was called.
 pub fn mode_of(conf: &Conf) -> Mode {
     match conf.role {
@@ -144,6 +157,7 @@ pub fn mode_of(conf: &Conf) -> Mode {
 /// is an error; anything else is cleaned as DEL would.
 fn clear(
     session: &mut Session<'_>,
+    conf: &Conf,
     key: &Key,
     slot: &mut Slot,
     netns: &Netns,
@@ -165,8 +179,8 @@ fn clear(
             Deletion { netns: Some(netns_path.to_owned()), entry: *entry, recorded: true }
         }
         Found::Damaged(error) => {
-            session.record.notes.push(format!("ledger: the entry of {key} was dropped: {error}"));
-            return Ok(slot.discard()?);
+            session.record.notes.push(format!("ledger: the entry of {key}: {error}; using stdin"));
+            del::from_config(session, key, conf, Some(netns_path.to_owned()))?
         }
     };
     let errors = delete::delete(session, slot, &deletion, None);
@@ -237,8 +251,7 @@ impl Adding<'_, '_> {
         self.decide()?;
         let answer = self.attach_all()?;
         inject::point("attach/finish");
-        self.slot.append(&Event::Finished)?;
-        self.slot.end_children_lock()?;
+        self.conclude()?;
         Ok(answer)
     }
 
@@ -567,6 +580,12 @@ impl Adding<'_, '_> {
         verify(&mut self.bench, &claims, &mut self.session.record.notes)
     }
 
+    /// Records that all is there.
+    fn conclude(&mut self) -> Result<(), CniError> {
+        self.slot.append(&Event::Finished)?;
+        Ok(self.slot.end_children_lock()?)
+    }
+
     /// Collects the network status of all attachments into one list.
     fn write_status(&self) -> Result<(), CniError> {
         if self.caller.mode == Mode::Chained {
@@ -657,17 +676,9 @@ impl Adding<'_, '_> {
         if let Err(problem) = file.remove() {
             error = error.detail(problem.to_string());
         }
-        let left = if clean {
-            self.slot.remove()
-        } else {
-            let event = Event::DeleteFailed { time: now(), errors: vec![error.msg.clone()] };
-            let mut slot = self.slot;
-            slot.append(&event).and_then(|()| slot.mark_failed()).and_then(|()| slot.end_children_lock())
-        };
-        match left {
-            Ok(()) => error,
-            Err(problem) => error.detail(problem.to_string()),
-        }
+        let left = if clean { vec![self.slot.remove()] } else { del::record_failure(&mut self.slot, &error) };
+        let problems = left.into_iter().filter_map(Result::err);
+        problems.fold(error, |error, problem| error.detail(problem.to_string()))
     }
 }
 

@@ -7,13 +7,13 @@ use catena_cni::version::SpecVersion;
 use catena_cni::{json, result};
 use serde_json::Value;
 
-use crate::attach::add::mode_of;
+use crate::attach::add::{mode_of, unused};
 use crate::attach::attachment::Attachment;
 use crate::attach::delete::{self, Deletion};
 use crate::attach::document;
 use crate::attach::entry::{Entry, Event, Intended, SCHEMA};
 use crate::attach::key::Key;
-use crate::attach::ledger::{Found, Slot};
+use crate::attach::ledger::{Found, LedgerError, Slot};
 use crate::attach::retry;
 use crate::attach::session::{Session, boot_id, now};
 use crate::cni::{CniError, Conf, Target};
@@ -38,8 +38,7 @@ pub fn del(
     let deletion = match deletion(session, &key, &mut slot, conf, netns) {
         Ok(deletion) => deletion,
         Err(error) => {
-            slot.release()?;
-            return Err(error);
+            return Err(unused(slot, error));
         }
     };
     let result = carry_out(session, slot, &deletion);
@@ -68,7 +67,16 @@ fn deletion(
         }
         Found::Nothing => {}
     }
-    let conf = conf?;
+    from_config(session, key, conf?, netns)
+}
+
+/// What there is to delete as far as a config tells, where the ledger has no entry that can be read.
+pub fn from_config(
+    session: &Session<'_>,
+    key: &Key,
+    conf: &Conf,
+    netns: Option<String>,
+) -> Result<Deletion, CniError> {
     let sandbox = netns.as_deref().unwrap_or_default();
     let target = Target { container_id: key.container_id.clone(), ifname: key.ifname.clone() };
     let devices = session.root.device_info();
@@ -139,14 +147,14 @@ pub fn carry_out(session: &mut Session<'_>, mut slot: Slot, deletion: &Deletion)
     let Some(error) = CniError::first_of(errors) else {
         return Ok(slot.remove()?);
     };
-    let kept = if deletion.recorded || was_attached(deletion) {
-        keep_failed(&mut slot, deletion, &error).and_then(|()| slot.end_children_lock())
+    let problems = if deletion.recorded || was_attached(deletion) {
+        keep_failed(&mut slot, deletion, &error)
     } else {
         // Nothing says that there ever was anything, so there is nothing to come back to.
-        slot.remove()
+        vec![slot.remove()]
     };
-    kept.map_err(|problem| error.clone().detail(problem.to_string()))?;
-    Err(error)
+    let problems = problems.into_iter().filter_map(Result::err);
+    Err(problems.fold(error, |error, problem| error.detail(problem.to_string())))
 }
 
 /// Whether libcni's cache or stdin's `prevResult` says that an attachment without an entry was made once.
@@ -159,22 +167,22 @@ fn was_attached(deletion: &Deletion) -> bool {
         })
 }
 
-/// Records the failure, so that later calls try again: CRI-O never does.
-fn keep_failed(
-    slot: &mut Slot,
-    deletion: &Deletion,
-    error: &CniError,
-) -> Result<(), crate::attach::ledger::LedgerError> {
-    let event = Event::DeleteFailed { time: now(), errors: vec![error.msg.clone()] };
-    if deletion.recorded {
-        slot.append(&event)?;
-    } else {
-        slot.discard()?;
-        let mut events = deletion.entry.events.clone();
-        events.push(event);
-        slot.begin(&deletion.entry.intended, &events)?;
+/// Keeps the entry, made from the config where the ledger has none.
+fn keep_failed(slot: &mut Slot, deletion: &Deletion, error: &CniError) -> Vec<Result<(), LedgerError>> {
+    let mut steps = Vec::new();
+    if !deletion.recorded {
+        let entry = &deletion.entry;
+        steps.push(slot.discard().and_then(|()| slot.begin(&entry.intended, &entry.events)));
     }
-    slot.mark_failed()
+    steps.extend(record_failure(slot, error));
+    steps
+}
+
+/// Records the failure, so that later calls try again: CRI-O never does. Each step is tried whatever became of
+/// those before it.
+pub fn record_failure(slot: &mut Slot, error: &CniError) -> Vec<Result<(), LedgerError>> {
+    let event = Event::DeleteFailed { time: now(), errors: vec![error.msg.clone()] };
+    vec![slot.append(&event), slot.mark_failed(), slot.end_children_lock()]
 }
 
 /// Name and mode of a config that is otherwise unusable.

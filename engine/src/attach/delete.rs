@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use catena_cni::error::code;
 use nix::errno::Errno;
@@ -17,7 +17,7 @@ use crate::attach::entry::{Entry, Event, Intended, PipelineEntry};
 use crate::attach::ledger::{LedgerError, Slot};
 use crate::attach::lock::LockError;
 use crate::attach::sandbox;
-use crate::attach::session::{CHILDREN_WAIT, Session, boot_id};
+use crate::attach::session::{CHILDREN_WAIT, DEATH_WAIT, Session, boot_id};
 use crate::cni::CniError;
 use crate::delegate::{DeviceInfoFile, Spawned, cache};
 use crate::node::{EntryMode, OnError};
@@ -65,12 +65,15 @@ fn try_delete(
         let word = &intended.mode;
         session.record.notes.push(format!("ledger: mode {word:?} is none that this catena knows"));
     }
+    settle_children(session, slot, deletion.recorded.then_some(&deletion.entry))?;
+    // DEL goes on where nothing can be written: a full disk must not keep a pod's interface.
     if deletion.recorded {
-        settle_children(session, slot, &deletion.entry)?;
-        slot.append(&Event::Deleting)?;
+        let begun = slot.append(&Event::Deleting);
+        note(session, begun);
     }
-    let children = session.children(slot)?;
-    let netns = open_namespace(session, deletion);
+    let children = session.children(slot).map_err(|error| error.msg);
+    let children = note(session, children);
+    let netns = open_namespace(session, deletion)?;
     let netns_path = netns.as_ref().and(deletion.netns.as_deref());
     let mut bench = Bench::of(netns.as_deref());
     let pipeline = modules.map(|modules| recorded_pipeline(session, intended, modules));
@@ -117,14 +120,13 @@ fn try_delete(
                 Some(work) => document::cached(&work.document, &chain.list.cni_version),
                 None => cached(session, cache_dir, &attachment, &caller.container_id),
             };
-            let exec = session.exec(&intended.network, bin_dir, Some(&children), session.until);
+            let exec = session.exec(&intended.network, bin_dir, children.as_ref(), session.until);
             let at = attachment.at(&caller.container_id, netns_path);
             let mut ledger_errors = Vec::new();
             let mut recorder = |spawned: &Spawned| {
                 if deletion.recorded
                     && let Err(error) = slot.append(&spawned_event(spawned, position))
                 {
-                    // DEL has to go on: a full disk must not keep a pod's interface.
                     ledger_errors.push(error.to_string());
                 }
                 Ok(())
@@ -158,20 +160,20 @@ fn try_delete(
 
 /// The sandbox's namespace. Another one under the same path (a process id that was used again, or another
 /// boot) is somebody else's: then ours has gone.
-fn open_namespace(session: &mut Session<'_>, deletion: &Deletion) -> Option<Arc<Netns>> {
+fn open_namespace(session: &mut Session<'_>, deletion: &Deletion) -> Result<Option<Arc<Netns>>, CniError> {
     let (netns, gone) =
-        sandbox::open_if_there(deletion.netns.as_deref(), session.invocation.own_netns_allowed);
+        sandbox::open_if_there(deletion.netns.as_deref(), session.invocation.own_netns_allowed)?;
     session.record.notes.extend(gone);
-    let netns = netns?;
+    let Some(netns) = netns else { return Ok(None) };
     let intended = &deletion.entry.intended;
     if deletion.recorded && (intended.netns_id != netns.id() || intended.boot_id != boot_id()) {
         session.record.notes.push(format!(
             "{} is another namespace than the one that was attached, which has gone",
             netns.path().display()
         ));
-        return None;
+        return Ok(None);
     }
-    Some(netns)
+    Ok(Some(netns))
 }
 
 /// Removes the files of a sandbox that are neither the delegates' nor the ledger's.
@@ -283,24 +285,40 @@ fn known<T: Default>(
 
 /// Waits for the children of a call that never ended, and ends those that do not end by themselves: they
 /// could make something after we have cleaned.
-fn settle_children(session: &mut Session<'_>, slot: &mut Slot, entry: &Entry) -> Result<(), CniError> {
-    if !entry.may_have_children() {
+fn settle_children(
+    session: &mut Session<'_>,
+    slot: &mut Slot,
+    recorded: Option<&Entry>,
+) -> Result<(), CniError> {
+    if recorded.is_some_and(|entry| !entry.may_have_children()) {
         // A delegate may leave a daemon on purpose; it keeps the old file's lock and harms nobody.
         return Ok(slot.renew_children_lock()?);
     }
-    let patience = session.until.min(Instant::now() + CHILDREN_WAIT);
-    match slot.children_lock(patience) {
-        Ok(_) => return Ok(()),
-        Err(LedgerError::Lock(LockError::Held { .. })) => {}
-        Err(error) => return Err(error.into()),
+    if !is_held(slot, session.until.min(Instant::now() + CHILDREN_WAIT)) {
+        return Ok(());
     }
-    for event in &entry.events {
+    for event in recorded.map(|entry| entry.events.as_slice()).unwrap_or_default() {
         if let Event::Spawned { group, start_time, .. } = event {
             end_group(*group, *start_time, &mut session.record.notes);
         }
     }
-    slot.children_lock(Instant::now() + Duration::from_secs(2))?;
+    if is_held(slot, Instant::now() + DEATH_WAIT) {
+        // Some have left their group, or nobody wrote the groups down; the lock is proof enough.
+        let ended = slot.end_children();
+        session.record.notes.push(format!("ended processes {ended:?}, left by a call that was killed"));
+    }
+    slot.children_lock(Instant::now() + DEATH_WAIT)?;
     Ok(())
+}
+
+/// Whether somebody still holds the children's lock. Whoever needs a lock that cannot be made is told then.
+fn is_held(slot: &mut Slot, until: Instant) -> bool {
+    matches!(slot.children_lock(until), Err(LedgerError::Lock(LockError::Held { .. })))
+}
+
+/// The value; an error becomes a note.
+fn note<T, E: std::fmt::Display>(session: &mut Session<'_>, result: Result<T, E>) -> Option<T> {
+    result.map_err(|error| session.record.notes.push(error.to_string())).ok()
 }
 
 /// Ends a process group of ours. A process of the group's number that was started at another time is

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::attach::entry::{Entry, EntryError, Event, Intended, line};
 use crate::attach::key::Key;
-use crate::attach::lock::{Lock, LockError};
+use crate::attach::lock::{self, Lock, LockError};
 
 /// More than any entry that we write: attachments are bounded by stdin (4 MiB), results by 1 MiB each.
 const ENTRY_LIMIT: u64 = 256 << 20;
@@ -280,6 +280,11 @@ impl Slot {
             None => Lock::take(&path, until)?,
         };
         Ok(self.children.insert(lock))
+    }
+
+    /// Ends all processes that hold the children's lock; their numbers.
+    pub fn end_children(&self) -> Vec<i32> {
+        lock::end_holders(&self.ledger.path(&self.stem, ".children"))
     }
 
     /// Makes a new lock for children, whoever may still hold the old one.

@@ -7,6 +7,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
 /// How often a held lock is tried again.
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -96,6 +99,25 @@ fn open(path: &Path) -> io::Result<File> {
         }
         other => other,
     }
+}
+
+/// Sends SIGKILL to all processes but ourselves that have the lock's file open; their numbers. Whoever may not be
+/// looked into is none of ours.
+pub fn end_holders(path: &Path) -> Vec<i32> {
+    let Ok(lock) = std::fs::symlink_metadata(path) else { return Vec::new() };
+    let holds = |pid: &i32| {
+        let Ok(open) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+        open.flatten()
+            .filter_map(|fd| std::fs::metadata(fd.path()).ok())
+            .any(|file| (file.dev(), file.ino()) == (lock.dev(), lock.ino()))
+    };
+    let Ok(all) = std::fs::read_dir("/proc") else { return Vec::new() };
+    all.flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid| u32::try_from(*pid) != Ok(std::process::id()))
+        .filter(holds)
+        .filter(|pid| kill(Pid::from_raw(*pid), Signal::SIGKILL).is_ok())
+        .collect()
 }
 
 #[cfg(test)]

@@ -22,6 +22,9 @@ const OUTPUT_LIMIT: usize = 4 << 20;
 /// How long a call waits for the children that a killed delegate has left, before it ends them.
 pub const CHILDREN_WAIT: Duration = Duration::from_secs(10);
 
+/// How long a process may take to die from SIGKILL.
+pub const DEATH_WAIT: Duration = Duration::from_secs(2);
+
 /// One invocation.
 #[derive(Debug)]
 pub struct Session<'a> {

@@ -2,4 +2,6 @@
 //! CATENA_SOAK=1 tries everything, else a sample is tried; CATENA_SEED repeats a run.
 
 mod hostile;
+mod killed;
 mod power;
+mod storage;

@@ -1,0 +1,360 @@
+//! Everything that can happen to catena's files: no space, no inodes, read-only, another user's, damaged. The expected
+//! codes of ADD, CHECK, DEL and STATUS are written down by hand; 0 is success. Whatever happened, a later DEL cleans
+//! all.
+
+use catena_tests::ground::{self, made, nothing_left};
+use catena_tests::runtime::{Pod, Reply};
+use catena_tests::sample;
+use catena_tests::state::Traces;
+use catena_tests::world::{World, finish};
+use serde_json::json;
+
+/// What the scripts of the table may name.
+const NAMES: &str = "state=/var/lib/catena/state; cache=/var/lib/cni/catena; status=/run/catena
+modules=/var/lib/catena/modules; entry=$state/id-pod@outer@meta@eth0.json; result=$cache/results/net1-id-pod-net1
+fill() { head -c 10000000 /dev/zero >$1/fill 2>/dev/null || true; }
+take() { i=0; while [ $i -lt 100 ] && touch $1/fill$i 2>/dev/null; do i=$((i+1)); done; }
+";
+
+struct Row {
+    name: &'static str,
+    /// Before anything.
+    prepare: &'static str,
+    apply: &'static str,
+    heal: &'static str,
+    /// ADD, CHECK, DEL, STATUS.
+    codes: [i64; 4],
+    /// A word of each error.
+    word: &'static str,
+}
+
+const fn row(
+    name: &'static str,
+    prepare: &'static str,
+    apply: &'static str,
+    heal: &'static str,
+    codes: [i64; 4],
+    word: &'static str,
+) -> Row {
+    Row { name, prepare, apply, heal, codes, word }
+}
+
+/// A file system of its own for a folder, small.
+const STATE: &str = "mkdir -p $state; mount -t tmpfs -o mode=0700,size=128k,nr_inodes=30 none $state";
+const CACHE: &str = "mkdir -p $cache/results; mount -t tmpfs -o mode=0700,size=128k none $cache/results";
+const STATUS: &str =
+    "mkdir -p $status; mount -t tmpfs -o mode=0700,size=128k none $status; mkdir $status/status";
+/// The pass stage in place of result-conversion.
+const MODULE: &str =
+    "/opt/catena/catenactl install result-conversion /opt/catena/stages/pass.wasm >/dev/null";
+
+const TABLE: &[Row] = &[
+    row("state full", STATE, "fill $state", "rm $state/fill", [5, 0, 0, 0], "space"),
+    row("state without inodes", STATE, "take $state", "rm $state/fill*", [5, 0, 0, 0], "space"),
+    row(
+        "state read-only",
+        STATE,
+        "mount -o remount,ro $state",
+        "mount -o remount,rw $state",
+        [5, 0, 5, 0],
+        "read-only",
+    ),
+    row(
+        "state another user's",
+        "mkdir -p -m 0700 $state",
+        "chown 1000 $state",
+        "chown 0 $state",
+        [5, 5, 5, 5],
+        "another user",
+    ),
+    row(
+        "state writable by others",
+        "mkdir -p -m 0700 $state",
+        "chmod 0777 $state",
+        "chmod 0700 $state",
+        [5, 5, 5, 5],
+        "by others",
+    ),
+    row(
+        "state no folder",
+        "mkdir -p /var/lib/catena",
+        "if [ -d $state ]; then mv $state $state.away; fi; touch $state",
+        "rm $state; if [ -d $state.away ]; then mv $state.away $state; fi",
+        [5, 5, 5, 5],
+        "not a folder",
+    ),
+    row("cache full", CACHE, "fill $cache/results", "rm $cache/results/fill", [5, 0, 0, 0], "space"),
+    row(
+        "cache read-only",
+        CACHE,
+        "mount -o remount,ro $cache/results",
+        "mount -o remount,rw $cache/results",
+        [5, 0, 5, 0],
+        "read-only",
+    ),
+    row("status full", STATUS, "fill $status", "rm $status/fill", [5, 0, 0, 0], "space"),
+    row(
+        "status read-only",
+        STATUS,
+        "mount -o remount,ro $status",
+        "mount -o remount,rw $status",
+        [5, 0, 5, 0],
+        "read-only",
+    ),
+    row("entry garbage", "", "if [ -e $entry ]; then echo garbage >$entry; fi", "", [0, 5, 0, 0], "damaged"),
+    row("entry empty", "", "if [ -e $entry ]; then : >$entry; fi", "", [0, 5, 0, 0], "damaged"),
+    row(
+        "entry cut off in its first line",
+        "",
+        "if [ -e $entry ]; then truncate -s 300 $entry; fi",
+        "",
+        [0, 5, 0, 0],
+        "damaged",
+    ),
+    row(
+        "entry cut off in its last line",
+        "",
+        "if [ -e $entry ]; then truncate -s -5 $entry; fi",
+        "",
+        [0, 3, 0, 0],
+        "never finished",
+    ),
+    row("entry gone", "", "rm -f $entry", "", [0, 3, 0, 0], "ledger"),
+    row(
+        "entry another user's",
+        "",
+        "if [ -e $entry ]; then chown 1000 $entry; fi",
+        "",
+        [0, 5, 0, 0],
+        "another user",
+    ),
+    row(
+        "entry writable by others",
+        "",
+        "if [ -e $entry ]; then chmod 0666 $entry; fi",
+        "",
+        [0, 5, 0, 0],
+        "by others",
+    ),
+    row(
+        "entry of a later schema",
+        "",
+        "if [ -e $entry ]; then sed -i '1s/\"schema\":1/\"schema\":99/' $entry; fi",
+        "",
+        [0, 5, 0, 0],
+        "99",
+    ),
+    row("cached result garbage", "", "if [ -e $result ]; then echo { >$result; fi", "", [0, 0, 0, 0], ""),
+    row("cached result gone", "", "rm -f $result", "", [0, 0, 0, 0], ""),
+    row(
+        "cached result another user's",
+        "",
+        "if [ -e $result ]; then chown 1000 $result; fi",
+        "",
+        [0, 0, 0, 0],
+        "",
+    ),
+    row(
+        "artifact garbage",
+        MODULE,
+        "f=$(ls $modules/*.cwasm); cp -p $f /tmp/keep; head -c 4096 /dev/zero | dd of=$f conv=notrunc 2>/dev/null",
+        "cp -p /tmp/keep $(ls $modules/*.cwasm); rm /tmp/keep",
+        [104, 0, 0, 50],
+        "artifact",
+    ),
+    row(
+        "artifact cut off",
+        MODULE,
+        "f=$(ls $modules/*.cwasm); cp -p $f /tmp/keep; truncate -s 100 $f",
+        "cp -p /tmp/keep $(ls $modules/*.cwasm); rm /tmp/keep",
+        [104, 0, 0, 50],
+        "artifact",
+    ),
+    row(
+        "artifact another user's",
+        MODULE,
+        "chown 1000 $modules/*.cwasm",
+        "chown 0 $modules/*.cwasm",
+        [104, 0, 0, 50],
+        "cwasm",
+    ),
+    row(
+        "artifact writable by others",
+        MODULE,
+        "chmod 0666 $modules/*.cwasm",
+        "chmod 0600 $modules/*.cwasm",
+        [104, 0, 0, 50],
+        "cwasm",
+    ),
+    row(
+        "artifact gone",
+        MODULE,
+        "mv $modules/*.cwasm /tmp/",
+        "mv /tmp/*.cwasm $modules/",
+        [104, 0, 0, 50],
+        "artifact",
+    ),
+    row(
+        "artifact a link",
+        MODULE,
+        "f=$(ls $modules/*.cwasm); mv $f /tmp/keep; ln -s /tmp/keep $f",
+        "mv /tmp/keep $(ls $modules/*.cwasm)",
+        [104, 0, 0, 50],
+        "cwasm",
+    ),
+    row(
+        "modules on a file system without exec",
+        "mkdir -p $modules; mount -t tmpfs -o noexec,mode=0755 none $modules; mount -o remount,exec $modules\n\
+         /opt/catena/catenactl install result-conversion /opt/catena/stages/pass.wasm >/dev/null",
+        "mount -o remount,noexec $modules",
+        "mount -o remount,exec $modules",
+        [104, 0, 0, 50],
+        "cwasm",
+    ),
+    row(
+        "modules writable by others",
+        MODULE,
+        "chmod 0777 $modules",
+        "chmod 0755 $modules",
+        [104, 104, 0, 50],
+        "modules",
+    ),
+    row(
+        "lock.json garbage",
+        MODULE,
+        "cp -p $modules/lock.json /tmp/keep; echo { >$modules/lock.json",
+        "mv /tmp/keep $modules/lock.json",
+        [6, 6, 0, 50],
+        "lock.json",
+    ),
+];
+
+fn run(world: &World, script: &str) {
+    world.sh(&format!("{NAMES}{script}"));
+}
+
+fn expect(reply: &Reply, row: &Row, command: usize, cell: &str) {
+    match row.codes[command] {
+        0 => reply.done(),
+        code => {
+            let failure = reply.failure();
+            assert_eq!(failure.code, code, "{cell}: {failure:?}");
+            assert!(
+                failure.text().to_lowercase().contains(row.word),
+                "{cell}: no {:?}: {failure:?}",
+                row.word
+            );
+        }
+    }
+}
+
+/// One world for all commands of a row.
+fn all_commands(row: &Row) {
+    let world = ground::world();
+    run(&world, row.prepare);
+    let pod = ground::pod(&world, "pod");
+    let conf = ground::config();
+    let result = pod.add(&conf).result();
+    pod.del(&conf, Some(&result)).done();
+    let before = Traces::of(&world, Some(&pod.netns));
+    let cell = |command: &str| format!("{}: {command}", row.name);
+    let clean = |pod: &Pod<'_>, when: &str| {
+        run(&world, row.heal);
+        pod.del(&conf, None).done();
+        nothing_left(&world, &before, &pod.netns, &format!("{when}, after the last DEL"));
+    };
+
+    // ADD of what was never there, or for an entry's damage of what is there.
+    if row.name.starts_with("entry") || row.name.starts_with("cached") {
+        pod.add(&conf).result();
+        // A live attachment is not added again, whatever became of its cached result.
+        let own = row.name.starts_with("cached");
+        run(&world, row.apply);
+        if own {
+            pod.add(&conf).fails_with(4, &["already attached"]);
+        } else {
+            expect(&pod.add(&conf), row, 0, &cell("ADD"));
+            assert_eq!(made(&world).len(), 3, "{}", cell("ADD"));
+        }
+    } else {
+        run(&world, row.apply);
+        expect(&pod.add(&conf), row, 0, &cell("ADD"));
+        assert_eq!(made(&world), Vec::<String>::new(), "{}, which failed", cell("ADD"));
+    }
+    clean(&pod, &cell("ADD"));
+
+    let result = pod.add(&conf).result();
+    let there = made(&world);
+    run(&world, row.apply);
+    expect(&pod.check(&conf, &result), row, 1, &cell("CHECK"));
+    assert_eq!(made(&world), there, "{}", cell("CHECK"));
+    let mut newest = conf.clone();
+    newest["cniVersion"] = json!("1.1.0");
+    expect(&pod.call("catena", "STATUS", &newest), row, 3, &cell("STATUS"));
+    clean(&pod, &cell("CHECK"));
+
+    let result = pod.add(&conf).result();
+    run(&world, row.apply);
+    expect(&pod.del(&conf, Some(&result)), row, 2, &cell("DEL"));
+    if row.codes[2] == 0 {
+        assert_eq!(made(&world), Vec::<String>::new(), "{}", cell("DEL"));
+    }
+    clean(&pod, &cell("DEL"));
+}
+
+#[test]
+fn a_file_operation_fails() {
+    let queue = std::sync::Mutex::new(TABLE.iter());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let Some(row) = queue.lock().expect("the rows").next() else { break };
+                    all_commands(row);
+                }
+            });
+        }
+    });
+    sample::tell(&format!("storage: {} rows with ADD, CHECK, DEL and STATUS", TABLE.len()));
+}
+
+/// Without rights: every command says what it lacks, and a later DEL with them cleans all.
+#[test]
+fn called_by_a_user_without_rights() {
+    for (name, wrap) in [
+        ("a user", vec!["setpriv", "--reuid=1000", "--regid=1000", "--clear-groups"]),
+        ("the root of a user namespace", vec!["unshare", "--user", "--map-root-user"]),
+    ] {
+        let world = ground::world();
+        let pod = ground::pod(&world, "pod");
+        let conf = ground::config();
+        let before = Traces::of(&world, Some(&pod.netns));
+        let call = |command: &str| {
+            let mut process = world.command(wrap[0]);
+            process.args(&wrap[1..]).arg("/opt/cni/bin/catena");
+            pod.describe(&mut process, command);
+            let output = finish(process, conf.to_string().as_bytes());
+            Reply { what: format!("{command} by {name}"), output }
+        };
+        let refused = |command: &str| {
+            let failure = call(command).failure();
+            assert!([5, 8, 104].contains(&failure.code), "{command} by {name}: {failure:?}");
+            assert!(
+                ["permission", "no right", "another user", "not trusted"]
+                    .iter()
+                    .any(|word| failure.text().to_lowercase().contains(word)),
+                "{command} by {name}: {failure:?}"
+            );
+        };
+        refused("ADD");
+        nothing_left(&world, &before, &pod.netns, &format!("after a refused ADD by {name}"));
+        let result = pod.add(&conf).result();
+        let there = made(&world);
+        refused("CHECK");
+        pod.check(&conf, &result).done();
+        refused("DEL");
+        assert_eq!(made(&world), there, "after a refused DEL by {name}");
+        pod.del(&conf, Some(&result)).done();
+        nothing_left(&world, &before, &pod.netns, "after DEL");
+    }
+}
