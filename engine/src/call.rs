@@ -3,7 +3,7 @@
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use catena_cni::error::code;
 use catena_cni::json;
@@ -74,8 +74,9 @@ fn carry_out(asked: &mut Asked) -> Result<Answer, CniError> {
     asked.is_del = is_del;
     let root = Root::from_env();
     let node = NodeConfig::load(&root);
-    let patience = node.as_ref().map_or_else(|_| Deadlines::default().call, |node| node.deadlines.call);
-    let until = start + patience;
+    let deadlines = node.as_ref().map_or_else(|_| Deadlines::default(), |node| node.deadlines.clone());
+    set_alarm(&deadlines);
+    let until = start + deadlines.call;
     let stdin = stdin::read(until)?;
     let conf = Conf::parse(&stdin, command);
     asked.version = match &conf {
@@ -128,6 +129,17 @@ fn dispatch(
         Request::Gc => gc(session, &conf?).map(nothing),
         Request::Status => status(session, &conf?).map(nothing),
     }
+}
+
+/// What a call may take beyond `callSeconds` and `rollbackSeconds`: retrying one failed DEL (5 s), and processes
+/// that do not die at once.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// The last resort, for what has no deadline of its own, such as a caller that does not read the answer: SIGALRM
+/// ends us, and DEL cleans up as after any kill. Delegates do not inherit it (alarm(2)).
+fn set_alarm(deadlines: &Deadlines) {
+    let all = deadlines.call + deadlines.rollback + GRACE;
+    nix::unistd::alarm::set(u32::try_from(all.as_secs()).unwrap_or(u32::MAX));
 }
 
 /// The version for the error about a config that is otherwise unusable.

@@ -1,0 +1,286 @@
+//! A deadline for everything: no input keeps catena longer than `callSeconds` and `rollbackSeconds` and 10 seconds; and
+//! whoever kills it need not wait for anybody.
+
+use std::io::{Read, Write};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use catena_tests::conf;
+use catena_tests::ground::{self, POSITIONS, made, network, nothing_left};
+use catena_tests::runtime::{Pod, Reply};
+use catena_tests::sample;
+use catena_tests::scripted;
+use catena_tests::state::Traces;
+use catena_tests::world::{OWN_BIN, World};
+use serde_json::{Value, json};
+
+/// What a machine that does many other things may add.
+const SLACK: Duration = Duration::from_secs(5);
+
+/// A world whose deadlines are these seconds.
+fn world(delegate: u64, rollback: u64, call: u64) -> World {
+    let world = ground::world();
+    ground::set_deadlines(&world, delegate, rollback, call);
+    world
+}
+
+fn within(reply: &Reply, seconds: u64) {
+    let limit = Duration::from_secs(seconds) + SLACK;
+    assert!(
+        reply.output.elapsed < limit,
+        "took {:?}, more than {limit:?}: {}",
+        reply.output.elapsed,
+        reply.what
+    );
+}
+
+fn change_all(world: &World, command: &str, step: &Value) {
+    for position in POSITIONS {
+        let mut script = ground::script(position);
+        script[command] = step.clone();
+        scripted::change(world, &network(position), &script);
+    }
+}
+
+/// Starts catena without closing its stdin; its exit code and how long it took, with what it wrote.
+fn open_ended(pod: &Pod<'_>, command: &str, stdin: &[u8], drip: bool) -> (Option<i32>, Duration, String) {
+    let mut process = pod.world.command(&format!("{OWN_BIN}/catena"));
+    pod.describe(&mut process, command);
+    let start = Instant::now();
+    let mut child =
+        process.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("nsenter(1) from util-linux");
+    let mut pipe = child.stdin.take().expect("a piped stdin");
+    pipe.write_all(stdin).expect("a request");
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("waiting for a child") {
+            break status;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "waits for its stdin for ever");
+        std::thread::sleep(Duration::from_millis(20));
+        if drip {
+            // It may have ended meanwhile.
+            pipe.write_all(b" ").ok();
+        }
+    };
+    let mut text = String::new();
+    child.stdout.take().expect("a piped stdout").read_to_string(&mut text).expect("its stdout");
+    (status.code(), start.elapsed(), text)
+}
+
+#[test]
+fn a_stdin_that_never_ends() {
+    let world = world(1, 1, 1);
+    let pod = ground::pod(&world, "pod");
+    let conf = ground::config().to_string();
+    for (command, drip) in [("ADD", false), ("ADD", true), ("DEL", false)] {
+        let (exit, elapsed, text) = open_ended(&pod, command, conf.as_bytes(), drip);
+        assert_eq!(exit, Some(1), "{command}");
+        assert!(elapsed < Duration::from_secs(1) + SLACK, "{command} took {elapsed:?}");
+        let error: Value = serde_json::from_str(&text).expect("one error object");
+        assert_eq!(error["code"], 5, "{error}");
+    }
+    assert_eq!(made(&world), Vec::<String>::new());
+}
+
+/// The answer is larger than a pipe, and nobody reads it.
+#[test]
+fn an_answer_that_nobody_reads() {
+    let world = world(1, 1, 1);
+    let pod = Pod::new(&world, "pod");
+    let before = Traces::of(&world, Some(&pod.netns));
+    let routes: Vec<Value> = (0..4000)
+        .map(|i| json!({"dst": format!("10.{}.{}.0/24", i / 250, i % 250), "gw": "10.90.1.1"}))
+        .collect();
+    let conf =
+        conf::catena(json!([scripted::answers("big", json!({"cniVersion": "1.0.0", "routes": routes}))]));
+    let mut process = world.command(&format!("{OWN_BIN}/catena"));
+    pod.describe(&mut process, "ADD");
+    let start = Instant::now();
+    let mut child =
+        process.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("nsenter(1) from util-linux");
+    let mut pipe = child.stdin.take().expect("a piped stdin");
+    pipe.write_all(conf.to_string().as_bytes()).expect("a request");
+    drop(pipe);
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("waiting for a child") {
+            break status;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "waits for its reader for ever");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(!status.success());
+    let elapsed = start.elapsed();
+    assert!(elapsed < Duration::from_secs(1 + 1 + 10) + SLACK, "took {elapsed:?}");
+    ground::set_deadlines(&world, 30, 30, 60);
+    pod.del(&conf, None).done();
+    Traces::of(&world, Some(&pod.netns)).same_as(&before, "after DEL");
+}
+
+#[test]
+fn delegates_that_never_end() {
+    let world = world(2, 2, 3);
+    let pod = ground::pod(&world, "pod");
+    let conf = ground::config();
+    let before = Traces::of(&world, Some(&pod.netns));
+    let hang = json!({"sh": "sleep 1000"});
+
+    // ADD and its undoing both meet delegates that hang.
+    for position in POSITIONS {
+        let mut script = ground::script(position);
+        script["DEL"] = hang.clone();
+        if position == 2 {
+            script["ADD"] = hang.clone();
+        }
+        scripted::change(&world, &network(position), &script);
+    }
+    let reply = pod.add(&conf);
+    reply.fails_with(111, &["s2", "net2"]);
+    within(&reply, 3 + 2);
+
+    let reply = pod.del(&conf, None);
+    reply.fails_with(111, &["s0", "s1", "s2"]);
+    within(&reply, 3);
+
+    change_all(&world, "CHECK", &json!({}));
+    pod.del(&conf, None).done();
+    nothing_left(&world, &before, &pod.netns, "after the last DEL");
+
+    let result = pod.add(&conf).result();
+    change_all(&world, "CHECK", &hang);
+    let reply = pod.check(&conf, &result);
+    reply.fails_with(111, &["s0"]);
+    within(&reply, 3);
+    change_all(&world, "STATUS", &hang);
+    let mut newest = conf.clone();
+    newest["cniVersion"] = json!("1.1.0");
+    newest["delegates"]
+        .as_array_mut()
+        .expect("a list")
+        .iter_mut()
+        .for_each(|conf| conf["cniVersion"] = json!("1.1.0"));
+    let reply = pod.call("catena", "STATUS", &newest);
+    reply.fails_with(111, &["s0"]);
+    within(&reply, 3);
+    change_all(&world, "GC", &hang);
+    let valid = catena_tests::runtime::gc_conf(&newest, &[(&pod.id, "eth0")]);
+    let reply = pod.call("catena", "GC", &valid);
+    reply.fails_with(111, &["s0", "s1", "s2"]);
+    within(&reply, 3);
+    assert_eq!(made(&world).len(), 3);
+    change_all(&world, "CHECK", &json!({}));
+    pod.del(&conf, Some(&result)).done();
+    nothing_left(&world, &before, &pod.netns, "after the last DEL");
+}
+
+#[test]
+fn a_pipeline_without_end() {
+    let world = world(30, 30, 3);
+    let pod = ground::pod(&world, "pod");
+    let before = Traces::of(&world, Some(&pod.netns));
+    let mut conf = ground::config();
+    conf["pipeline"] = json!(vec![json!({"stage": "network-status"}); 50_000]);
+    let reply = pod.add(&conf);
+    // Time is over for a stage, or for the delegate that comes after so many.
+    assert!([11, 111].contains(&reply.failure().code), "{:?}", reply.output.stdout);
+    within(&reply, 3 + 30);
+    nothing_left(&world, &before, &pod.netns, "after the failed ADD");
+}
+
+#[test]
+fn a_lock_that_is_held() {
+    let world = ground::world();
+    let pod = ground::pod(&world, "pod");
+    let conf = ground::config();
+    let result = pod.add(&conf).result();
+    ground::set_deadlines(&world, 1, 1, 1);
+    world.sh(
+        "flock /var/lib/catena/state/id-pod@outer@meta@eth0.lock sleep 1000 >/dev/null 2>&1 & echo $! >/run/holder\n\
+         sleep 0.3",
+    );
+    for command in ["ADD", "CHECK", "DEL"] {
+        let reply = pod.call("catena", command, &catena_tests::runtime::with_previous(&conf, Some(&result)));
+        reply.fails_with(11, &["lock"]);
+        within(&reply, 1);
+    }
+    world.sh("kill $(cat /run/holder); for pid in $(pidof sleep); do kill $pid; done");
+    ground::set_deadlines(&world, 30, 30, 60);
+    pod.del(&conf, Some(&result)).done();
+    assert_eq!(made(&world), Vec::<String>::new());
+}
+
+/// Waits until a file of the world is there.
+fn wait_for(world: &World, path: &str) {
+    let start = Instant::now();
+    while !world.path(path).exists() {
+        assert!(start.elapsed() < Duration::from_secs(30), "{path} never came");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A kill by the runtime: the delegate dies, and nobody holds the pipes.
+#[test]
+fn killed_while_a_delegate_runs() {
+    let world = world(60, 60, 180);
+    let pod = ground::pod(&world, "pod");
+    let conf = ground::config();
+    let before = Traces::of(&world, Some(&pod.netns));
+    let mut slowest = Duration::ZERO;
+    for position in POSITIONS {
+        let mut script = ground::script(position);
+        script["ADD"]["sh"] = json!("echo $PPID >/run/delegate; sleep 1000");
+        scripted::change(&world, &network(position), &script);
+        let reply = std::thread::scope(|scope| {
+            let add = scope.spawn(|| pod.add(&conf));
+            wait_for(&world, "/run/delegate");
+            // The shell writes the file in two steps.
+            std::thread::sleep(Duration::from_millis(20));
+            let start = Instant::now();
+            world.sh("kill -9 $(pidof catena); while kill -0 $(cat /run/delegate) 2>/dev/null; do :; done");
+            let reply = add.join().expect("the ADD that was killed");
+            slowest = slowest.max(start.elapsed());
+            reply
+        });
+        assert_eq!(reply.output.exit, None, "{reply:?}");
+        assert!(!reply.output.held, "an orphan holds the pipes");
+        world.sh("rm /run/delegate");
+        scripted::change(&world, &network(position), &ground::script(position));
+        // The delegate's own child lives on, and is ended by DEL.
+        let start = Instant::now();
+        pod.del(&conf, None).done();
+        assert!(start.elapsed() < Duration::from_secs(12) + SLACK, "DEL took {:?}", start.elapsed());
+        nothing_left(&world, &before, &pod.netns, "after DEL");
+        if !sample::soak() {
+            break;
+        }
+    }
+    assert!(slowest < SLACK, "the delegate and the pipes were gone after {slowest:?}");
+    sample::tell(&format!(
+        "deadline: {slowest:?} from SIGKILL until the delegate had died and all pipes were closed"
+    ));
+}
+
+/// A child that leaves its process group, and holds on to nothing but the lock.
+#[test]
+fn a_child_that_hides() {
+    let world = world(60, 60, 180);
+    let pod = ground::pod(&world, "pod");
+    let conf = ground::config();
+    let before = Traces::of(&world, Some(&pod.netns));
+    let mut script = ground::script(1);
+    script["ADD"]["sh"] =
+        json!("setsid sleep 1000 </dev/null >/dev/null 2>&1 & touch /run/hidden; sleep 1000");
+    scripted::change(&world, &network(1), &script);
+    std::thread::scope(|scope| {
+        let add = scope.spawn(|| pod.add(&conf));
+        wait_for(&world, "/run/hidden");
+        std::thread::sleep(Duration::from_millis(50));
+        world.sh("kill -9 $(pidof catena)");
+        add.join().expect("the ADD that was killed")
+    });
+    world.sh("rm /run/hidden");
+    scripted::change(&world, &network(1), &ground::script(1));
+    let reply = pod.del(&conf, None);
+    reply.done();
+    within(&reply, 10 + 2 + 2);
+    nothing_left(&world, &before, &pod.netns, "after DEL");
+}
