@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use super::atomic;
 use super::exec::Attachment;
+use crate::node::{NodeError, OwnedDir};
 
 const KIND: &str = "cniCacheV1";
 
@@ -39,6 +40,9 @@ pub enum CacheError {
         /// What is wrong with it.
         cause: String,
     },
+    /// Others could put something else in a file's place.
+    #[error("cache: {0}")]
+    Folder(#[from] NodeError),
 }
 
 /// Where the result of an attachment is cached. `folder` is the `cniDir`.
@@ -76,6 +80,7 @@ pub fn store(
     }
     put("result", result.clone());
     let path = path(folder, network, at.container_id, at.ifname);
+    check(&path)?;
     atomic::write(&path, &temporary(&path), Value::Object(entry).to_string().as_bytes())
         .map_err(|cause| CacheError::Io { path, operation: "written", cause })
 }
@@ -90,6 +95,7 @@ pub fn load(
     ifname: &str,
 ) -> Result<Option<Value>, CacheError> {
     let path = path(folder, network, container_id, ifname);
+    check(&path)?;
     let text = match fs::read(&path) {
         Ok(text) => text,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) => {
@@ -139,6 +145,7 @@ pub fn parse(text: &[u8]) -> Result<Value, String> {
 /// Removes the file and what a killed [`store`] left; that neither is there is no error.
 pub fn remove(folder: &Path, network: &str, container_id: &str, ifname: &str) -> Result<(), CacheError> {
     let path = path(folder, network, container_id, ifname);
+    check(&path)?;
     for path in [temporary(&path), path] {
         match fs::remove_file(&path) {
             // What no file system could name was never written.
@@ -150,6 +157,12 @@ pub fn remove(folder: &Path, network: &str, container_id: &str, ifname: &str) ->
             _ => {}
         }
     }
+    Ok(())
+}
+
+/// The file's folder must be ours alone, or not be there.
+fn check(path: &Path) -> Result<(), CacheError> {
+    OwnedDir::open(path.parent().unwrap_or(Path::new("/")))?;
     Ok(())
 }
 

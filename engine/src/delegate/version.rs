@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::atomic;
+use crate::node::OwnedDir;
 
 /// A writer that has not renamed its file after this long was killed.
 const ABANDONED: Duration = Duration::from_secs(5);
@@ -71,11 +72,17 @@ impl Versions {
             // have its way.
             let temporary = self.file.with_extension("json.new");
             let written = |meta: fs::Metadata| meta.modified().ok()?.elapsed().ok();
-            if fs::metadata(&temporary).ok().and_then(written).is_none_or(|age| age > ABANDONED) {
+            let abandoned = |age| age > ABANDONED;
+            if self.is_ours() && fs::metadata(&temporary).ok().and_then(written).is_none_or(abandoned) {
                 // See the type's documentation.
                 let _ = atomic::write(&self.file, &temporary, &text);
             }
         }
+    }
+
+    /// Whether nobody else can write to the folder, so that the file says what plugins said.
+    fn is_ours(&self) -> bool {
+        self.file.parent().is_some_and(|folder| OwnedDir::open(folder).is_ok())
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<BTreeMap<PathBuf, Answer>>> {
@@ -86,6 +93,9 @@ impl Versions {
         &self,
         guard: &'g mut MutexGuard<'_, Option<BTreeMap<PathBuf, Answer>>>,
     ) -> &'g mut BTreeMap<PathBuf, Answer> {
-        guard.get_or_insert_with(|| fs::read(&self.file).map(|text| Self::parse(&text)).unwrap_or_default())
+        guard.get_or_insert_with(|| {
+            let text = if self.is_ours() { fs::read(&self.file).unwrap_or_default() } else { Vec::new() };
+            Self::parse(&text)
+        })
     }
 }

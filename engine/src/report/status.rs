@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::inject;
+use crate::node::{NodeError, OwnedDir};
 use sha2::{Digest, Sha256};
 
 /// The publication that the host collects over the attachments (the annotation of the de-facto standard).
@@ -13,11 +14,20 @@ pub const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
 
 /// Why a status file could not be written or removed.
 #[derive(Debug, thiserror::Error)]
-#[error("network status: {operation} {path}: {source}; check the folder's owner, mode and free space")]
-pub struct StatusError {
-    operation: &'static str,
-    path: PathBuf,
-    source: io::Error,
+pub enum StatusError {
+    /// A file operation failed.
+    #[error("network status: {operation} {path}: {source}; check the folder's owner, mode and free space")]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// Others could put something else in a file's place.
+    #[error("network status: {0}")]
+    Folder(#[from] NodeError),
 }
 
 /// The status file of one sandbox.
@@ -38,18 +48,19 @@ impl StatusFile {
     }
 
     fn error(&self, operation: &'static str, source: io::Error) -> StatusError {
-        StatusError { operation, path: self.path.clone(), source }
+        StatusError::Io { operation, path: self.path.clone(), source }
     }
 
     /// Writes the list, mode 0600, in one step.
     pub fn write(&self, list: &str) -> Result<(), StatusError> {
         inject::point("report/status");
-        let folder = self.path.parent().unwrap_or(Path::new("/"));
+        let folder = self.folder();
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(folder)
             .map_err(|source| self.error("create the folder of", source))?;
+        OwnedDir::open(folder)?;
         let new = self.new_path();
         let written = OpenOptions::new()
             .write(true)
@@ -67,6 +78,10 @@ impl StatusFile {
         })
     }
 
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
+    }
+
     /// The file before it has its name.
     fn new_path(&self) -> PathBuf {
         let mut name = self.path.clone().into_os_string();
@@ -76,6 +91,7 @@ impl StatusFile {
 
     /// Removes the file, if it is there, and what a killed [`StatusFile::write`] left.
     pub fn remove(&self) -> Result<(), StatusError> {
+        OwnedDir::open(self.folder())?;
         for path in [&self.new_path(), &self.path] {
             match std::fs::remove_file(path) {
                 Err(source) if source.kind() != io::ErrorKind::NotFound => {
