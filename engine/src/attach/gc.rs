@@ -10,7 +10,8 @@ use crate::attach::add::mode_of;
 use crate::attach::del;
 use crate::attach::delete::{Deletion, mode};
 use crate::attach::entry::Entry;
-use crate::attach::ledger::Found;
+use crate::attach::ledger::{Found, LedgerError};
+use crate::attach::lock::LockError;
 use crate::attach::retry;
 use crate::attach::session::Session;
 use crate::cni::{AttachmentSpec, CniError, Conf, Role, ValidSet};
@@ -56,6 +57,9 @@ pub fn gc(session: &mut Session<'_>, conf: &Conf) -> Result<(), CniError> {
                 errors.push(error.into());
             }
         }
+    }
+    if let Err(error) = sweep_locks(session) {
+        errors.push(error.into());
     }
     if let Role::Meta(specs) = &conf.role {
         match kept.missing(conf, &valid) {
@@ -148,4 +152,17 @@ fn sweep(session: &mut Session<'_>, stem: String) -> Result<(), CniError> {
     let netns = Some(entry.intended.netns.clone()).filter(|path| !path.is_empty());
     let deletion = Deletion { entry: *entry, netns, recorded: true };
     del::carry_out(session, slot, &deletion)
+}
+
+/// Removes the locks of calls that were killed before they had an entry, of any network: they say nothing of one.
+fn sweep_locks(session: &Session<'_>) -> Result<(), LedgerError> {
+    for stem in session.ledger.stems_without_entry()? {
+        match session.ledger.lock_stem(stem, Instant::now()) {
+            Ok(slot) => slot.release()?,
+            // A call that runs.
+            Err(LedgerError::Lock(LockError::Held { .. })) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! The ledger: a folder of entries, written before anything is done.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -118,6 +119,16 @@ impl Ledger {
     /// The stems of all entries.
     pub fn stems(&self) -> Result<Vec<String>, LedgerError> {
         stems(&self.folder, Some(".json"))
+    }
+
+    /// The stems of locks without an entry: of calls that run, and of killed ones whose DEL has not come.
+    pub fn stems_without_entry(&self) -> Result<Vec<String>, LedgerError> {
+        let mut found: BTreeSet<String> = stems(&self.folder, Some(".lock"))?.into_iter().collect();
+        found.extend(stems(&self.folder, Some(".children"))?);
+        for entry in self.stems()? {
+            found.remove(&entry);
+        }
+        Ok(found.into_iter().collect())
     }
 
     /// The stems of the entries whose DEL has failed, longest untried first.
@@ -345,12 +356,15 @@ impl Slot {
         Ok(self.lock.remove()?)
     }
 
-    /// Leaves the ledger as it is, without a lock file where there is no entry.
+    /// Leaves the ledger as it is, without a lock file where there is no entry. Children that hold theirs keep it.
     pub fn release(mut self) -> Result<(), LedgerError> {
-        if matches!(self.read()?, Found::Nothing) {
-            return self.remove();
+        let held =
+            matches!(self.children_lock(Instant::now()), Err(LedgerError::Lock(LockError::Held { .. })));
+        match self.read()? {
+            _ if held => Ok(()),
+            Found::Nothing => self.remove(),
+            Found::Entry(_) | Found::Damaged(_) => self.end_children_lock(),
         }
-        self.end_children_lock()
     }
 }
 
@@ -392,6 +406,26 @@ mod tests {
         let ledger = Ledger::open(root.path()).unwrap();
         ledger.lock_stem("a".into(), soon()).unwrap().release().unwrap();
         assert!(std::fs::read_dir(root.path()).unwrap().next().is_none());
+    }
+
+    #[test]
+    fn locks_without_an_entry_are_found_and_those_of_children_stay() {
+        let root = tempfile::tempdir().unwrap();
+        let ledger = Ledger::open(root.path()).unwrap();
+        let mut entry = ledger.lock_stem("a".into(), soon()).unwrap();
+        entry.begin(&intended(), &[]).unwrap();
+        drop(ledger.lock_stem("b".into(), soon()).unwrap());
+        let mut child = ledger.lock_stem("c".into(), soon()).unwrap();
+        let held = child.children_lock(soon()).unwrap().as_fd().try_clone_to_owned().unwrap();
+        drop(child);
+        assert_eq!(ledger.stems_without_entry().unwrap(), ["b", "c"]);
+        for stem in ["b", "c"] {
+            ledger.lock_stem(stem.into(), soon()).unwrap().release().unwrap();
+        }
+        assert_eq!(ledger.stems_without_entry().unwrap(), ["c"]);
+        drop(held);
+        ledger.lock_stem("c".into(), soon()).unwrap().release().unwrap();
+        assert!(ledger.stems_without_entry().unwrap().is_empty());
     }
 
     #[test]

@@ -179,6 +179,31 @@ fn a_list_of_the_networks_own_name() {
     assert_eq!(files(&world, &pod), Vec::<String>::new());
 }
 
+/// Of calls that were killed before they had an entry, and whose DEL never came. Those of calls that run stay.
+#[test]
+fn locks_without_an_entry_go() {
+    let world = World::new();
+    let (live, _) = pods(&world);
+    let before = files(&world, &live);
+    let state = "/var/lib/catena/state";
+    world.sh(&format!(
+        "cd {state}; touch killed@other@meta@eth0.lock killed@other@meta@eth0.children alone@outer@meta@eth0.children\n\
+         flock running@outer@meta@eth0.lock sleep 1000 >/dev/null 2>&1 &\n\
+         flock left@outer@meta@eth0.children sleep 1000 >/dev/null 2>&1 &\n\
+         while [ ! -e running@outer@meta@eth0.lock ] || [ ! -e left@outer@meta@eth0.children ]; do :; done; sleep 0.2"
+    ));
+    gc(&live, &KEYS, &json!([{ "containerID": live.id, "ifname": "eth0" }]));
+    let left = world.files(state).into_keys().filter(|file| !file.contains(&live.id));
+    let left: Vec<String> = left.map(|file| file.replace(&format!("{state}/"), "")).collect();
+    let held = ["left@outer@meta@eth0.children", "left@outer@meta@eth0.lock", "running@outer@meta@eth0.lock"];
+    assert_eq!(left, held);
+    assert_eq!(files(&world, &live), before);
+    // Whoever held them has ended.
+    world.sh("kill $(pidof sleep); while pidof sleep >/dev/null; do :; done");
+    gc(&live, &KEYS, &json!([]));
+    assert_eq!(world.files(state).into_keys().collect::<Vec<_>>(), Vec::<String>::new());
+}
+
 #[test]
 fn with_real_links() {
     let world = World::new();
