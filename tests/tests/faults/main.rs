@@ -2,6 +2,7 @@
 //! CATENA_SOAK=1 tries everything, else a sample is tried; CATENA_SEED repeats a run.
 
 mod deadline;
+mod delegates;
 mod hostile;
 mod killed;
 mod power;
