@@ -4,6 +4,7 @@
 mod deadline;
 mod delegates;
 mod hostile;
+mod injected;
 mod killed;
 mod power;
 mod storage;
