@@ -6,5 +6,6 @@ mod delegates;
 mod hostile;
 mod injected;
 mod killed;
+mod many;
 mod power;
 mod storage;
