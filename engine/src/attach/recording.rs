@@ -141,9 +141,16 @@ impl Recording {
     /// It cannot be read, or is none of this version.
     pub fn load(path: &Path) -> Result<Recording, RecordingError> {
         let failed = |source| RecordingError::Io { operation: "read", path: path.to_owned(), source };
-        let bytes = std::fs::read(path).map_err(failed)?;
+        Recording::parse(path, &std::fs::read(path).map_err(failed)?)
+    }
+
+    /// Reads the text of the file `path`.
+    ///
+    /// # Errors
+    /// It is none of this version.
+    pub fn parse(path: &Path, bytes: &[u8]) -> Result<Recording, RecordingError> {
         let unreadable = |cause: String| RecordingError::Unreadable { path: path.to_owned(), cause };
-        let value: Value = serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))?;
+        let value: Value = serde_json::from_slice(bytes).map_err(|error| unreadable(error.to_string()))?;
         match value.get("schema").and_then(Value::as_u64) {
             Some(schema) if schema == u64::from(SCHEMA) => {}
             Some(other) => return Err(unreadable(format!("its schema is {other}, not {SCHEMA}"))),

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use catena_routes::{Hop, Link, Route, Snapshot};
 use serde_json::{Value, json};
 
 fn tests() -> PathBuf {
@@ -186,4 +187,38 @@ pub(crate) fn node_files() -> Vec<Vec<u8>> {
         "digest": format!("sha256:{}", "0".repeat(64)), "grants": { "log": true },
         "artifact": { "size": 1, "digest": format!("sha256:{}", "1".repeat(64)), "engine": "e" } }, "previous": [] } } });
     vec![bytes(&node), bytes(&lock), b"{}".to_vec()]
+}
+
+/// Grants alone, as a module wants them.
+pub(crate) fn grants() -> Vec<Vec<u8>> {
+    let node: Value = serde_json::from_slice(&node_files()[0]).expect("JSON");
+    vec![bytes(&node["modules"]["default-gateway"]["grants"]), b"{}".to_vec()]
+}
+
+/// Of an ADD that succeeded, and of one that failed before anything ran.
+pub(crate) fn recordings() -> Vec<Vec<u8>> {
+    let entry = ledger_entries().swap_remove(0);
+    let hop = Hop::via("192.0.2.1".parse().expect("an address"), 2);
+    let namespace = Snapshot {
+        links: vec![Link::simulated(2, "eth0")],
+        routes: vec![Route::new("0.0.0.0/0".parse().expect("a prefix"), vec![hop])],
+        ..Snapshot::default()
+    };
+    let namespace = namespace.to_json();
+    let result = json!({ "cniVersion": "1.1.0", "ips": [{ "address": "192.0.2.5/24" }] });
+    let mut recording = json!({
+        "schema": 1, "timeMs": 1, "cniVersion": "1.0.0", "secondaryDefaults": "keep", "annotations": { "a/b": "c" },
+        "intended": serde_json::from_slice::<Value>(&entry).expect("JSON"), "admitted": true,
+        "attachments": [{
+            "config": { "name": "n" },
+            "before": { "format": "cni/1.1.0", "result": result, "links": [2], "namespace": namespace },
+            "after": {
+                "format": "cni/1.1.0", "result": result, "tags": ["empty"], "publications": { "k": [] }, "namespace": namespace,
+            },
+        }],
+    });
+    let succeeded = bytes(&recording);
+    recording["error"] = json!({ "code": 7, "msg": "m" });
+    recording["attachments"] = json!([]);
+    vec![succeeded, bytes(&recording)]
 }

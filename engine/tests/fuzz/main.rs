@@ -33,6 +33,8 @@ const TARGETS: &[(&str, Target, Corpus)] = &[
     ("intents", targets::intents, corpus::intents),
     ("node-config", targets::node_config, corpus::node_files),
     ("module-lock", targets::module_lock, corpus::node_files),
+    ("module-wants", targets::module_wants, corpus::grants),
+    ("recording", targets::recording, corpus::recordings),
 ];
 
 /// One test for each target, so that they run side by side and one failure does not hide another: no input makes it
@@ -77,4 +79,6 @@ targets! {
     intents: "intents",
     node_config: "node-config",
     module_lock: "module-lock",
+    module_wants: "module-wants",
+    recording: "recording",
 }

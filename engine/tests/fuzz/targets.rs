@@ -7,6 +7,7 @@ use std::path::Path;
 use catena::attach::attachment::Attachment;
 use catena::attach::document;
 use catena::attach::entry::{Entry, Intended, SCHEMA, line};
+use catena::attach::recording::Recording;
 use catena::cni::{CniError, Command, Conf, Invocation, Request, Target};
 use catena::delegate::{Versions, cache};
 use catena::node::{Grants, Limits, ModuleLock, NodeConfig};
@@ -226,5 +227,23 @@ pub(crate) fn node_config(bytes: &[u8]) {
 pub(crate) fn module_lock(bytes: &[u8]) {
     if let Err(error) = ModuleLock::parse(Path::new("/var/lib/catena/modules/lock.json"), bytes) {
         is_clear(&CniError::new(error.code(), error.to_string()));
+    }
+}
+
+/// What a module says that it wants, in its custom section.
+pub(crate) fn module_wants(bytes: &[u8]) {
+    let Ok(value) = serde_json::from_slice(bytes) else { return };
+    if let Ok(grants) = Grants::parse("catena:wants", &value) {
+        assert_eq!(Grants::parse("catena:wants", &grants.to_value()), Ok(grants));
+    }
+}
+
+/// A recording, perhaps another node's.
+pub(crate) fn recording(bytes: &[u8]) {
+    if let Ok(recording) = Recording::parse(Path::new("recording.json"), bytes) {
+        let _: Result<_, _> = recording.outcome();
+        let written = serde_json::to_vec(&recording).expect("JSON");
+        let again = Recording::parse(Path::new("recording.json"), &written).expect("what was written");
+        assert_eq!(again, recording);
     }
 }
