@@ -4,8 +4,10 @@ use catena_runtime_tests::containerd::Node;
 use catena_runtime_tests::cri::Sandbox;
 use catena_runtime_tests::traffic::{self, FAR};
 use catena_tests::conf::{self, Family, Stack, asking, gateway, host};
+use catena_tests::runtime::{Pod, with_previous};
 use catena_tests::scripted;
 use catena_tests::state::{self, via};
+use catena_tests::world::{CATENACTL, OWN_BIN, STAGES};
 use serde_json::{Value, json};
 
 fn two_networks() -> Value {
@@ -89,6 +91,14 @@ fn an_empty_result() {
 }
 
 #[test]
+fn denied_by_a_stage() {
+    let node = Node::new(&json!([conf::ptp(1, Stack::V4)]));
+    first_life(&node);
+    install(&node, "result-conversion", "deny");
+    refused(&node, &["catena", "denied"]);
+}
+
+#[test]
 fn a_delegate_that_fails() {
     let fails = scripted::conf(
         "last",
@@ -164,4 +174,35 @@ fn the_config_changes_while_a_pod_lives() {
     node.end(&sandbox.id);
     node.end(&newer.id);
     node.traces().same_as(&before, "after both pods");
+}
+
+#[test]
+fn a_module_is_swapped_while_a_pod_lives() {
+    let node = Node::new(&two_networks());
+    first_life(&node);
+    let before = node.traces().without_files();
+    let sandbox = run(&node, "old");
+    install(&node, "default-gateway", "deny");
+    // containerd never sends CHECK, so it is sent as other runtimes do: with the result that libcni has cached.
+    let cached: Value =
+        serde_json::from_str(&node.world.read(&format!("/var/lib/cni/results/pods-{}-eth0", sandbox.id)))
+            .expect("libcni's cache");
+    let pod = Pod {
+        id: sandbox.id.clone(),
+        netns: sandbox.netns.clone(),
+        path: OWN_BIN.to_owned(),
+        ..Pod::existing(&node.world, "x")
+    };
+    let mut outer = conf::catena(two_networks());
+    outer["name"] = json!("pods");
+    pod.call("catena", "CHECK", &with_previous(&outer, Some(&cached["result"]))).done();
+    refused(&node, &["denied"]);
+    node.end(&sandbox.id);
+    node.traces().without_files().same_as(&before, "after the pod");
+}
+
+fn install(node: &Node, name: &str, stage: &str) {
+    let file = format!("{STAGES}/{stage}.wasm");
+    let output = node.world.run(CATENACTL, &["install", name, &file, "--grant", "log=true"]);
+    assert!(output.exit == Some(0), "catenactl install: {}{}", output.stdout, output.stderr);
 }

@@ -4,9 +4,11 @@ use catena_runtime_tests::IMAGE;
 use catena_runtime_tests::podman::{Host, network};
 use catena_runtime_tests::traffic::{self, FAR};
 use catena_tests::conf::{self, Family, Stack, asking, gateway};
+use catena_tests::runtime::{Pod, gc_conf};
 use catena_tests::scripted;
 use catena_tests::state::{self, Traces, via};
-use serde_json::json;
+use catena_tests::world::{CATENACTL, Output, STAGES};
+use serde_json::{Value, json};
 
 fn host() -> Host {
     Host::new(&[
@@ -18,6 +20,7 @@ fn host() -> Host {
             ]),
         ),
         network("second", json!([conf::bridge(3, Stack::V4)])),
+        network("empty", json!([conf::ptp(5, Stack::V4), scripted::prints("nothing", "{}")])),
         network(
             "broken",
             json!([
@@ -86,4 +89,101 @@ fn a_delegate_that_fails() {
     let before = traces(&host);
     refused();
     traces(&host).same_as(&before, "after a container that failed");
+}
+
+/// Starts a container with its first interface in a network.
+fn start(host: &Host, name: &str, network: &str) -> Output {
+    host.podman(&["run", "-d", "--name", name, "--network", &format!("{network}:interface_name=eth0"), IMAGE])
+}
+
+/// What is there after a life in the network that nothing disturbed.
+fn after_a_life(host: &Host, network: &str) -> Traces {
+    let output = start(host, "undisturbed", network);
+    assert!(output.exit == Some(0), "{output:?}");
+    host.must(&["rm", "-f", "-t", "0", "undisturbed"]);
+    traces(host)
+}
+
+#[test]
+fn an_empty_result() {
+    let host = host();
+    let before = after_a_life(&host, "empty");
+    assert_eq!(start(&host, "empty", "empty").exit, Some(0));
+    assert_eq!(state::links(&host.world, Some(&netns(&host, "empty"))), ["eth0"]);
+    host.must(&["rm", "-f", "-t", "0", "empty"]);
+    traces(&host).same_as(&before, "after the container");
+}
+
+#[test]
+fn a_container_that_is_killed() {
+    let host = host();
+    let before = after_a_life(&host, "first");
+    assert_eq!(start(&host, "killed", "first").exit, Some(0));
+    host.world.sh("kill -9 $(pidof busybox || pidof sleep)");
+    host.must(&["rm", "-f", "-t", "0", "killed"]);
+    traces(&host).same_as(&before, "after the container");
+}
+
+/// Podman sends no DEL for it, so only GC can take away what is left.
+#[test]
+fn a_namespace_that_has_gone() {
+    let host = host();
+    let before = after_a_life(&host, "first");
+    assert_eq!(start(&host, "gone", "first").exit, Some(0));
+    let netns = netns(&host, "gone");
+    host.world.sh(&format!("kill -9 $(pidof busybox || pidof sleep); umount -l {netns}; rm -f {netns}"));
+    host.must(&["rm", "-f", "-t", "0", "gone"]);
+    let list: Value =
+        serde_json::from_str(&host.world.read("/etc/cni/net.d/first.conflist")).expect("a list");
+    let mut conf = list["plugins"][0].clone();
+    conf["name"] = json!("first");
+    conf["cniVersion"] = json!("1.1.0");
+    Pod::existing(&host.world, "gone").call("catena", "GC", &gc_conf(&conf, &[])).done();
+    let start = std::time::Instant::now();
+    let ours = || {
+        let cached = |line: &String| line.starts_with("file /var/lib/cni/results/");
+        Traces(traces(&host).0.into_iter().filter(|line| !cached(line)).collect())
+    };
+    // The kernel takes the namespace apart in the background.
+    while ours() != before && start.elapsed().as_secs() < 10 {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    ours().same_as(&before, "after GC");
+}
+
+#[test]
+fn the_config_changes_while_a_container_lives() {
+    let host = host();
+    let before = after_a_life(&host, "first");
+    assert_eq!(start(&host, "old", "first").exit, Some(0));
+    let other = network("first", json!([conf::bridge(3, Stack::V4)]));
+    host.world.write("/etc/cni/net.d/first.conflist", other.to_string());
+    assert_eq!(start(&host, "new", "first").exit, Some(0));
+    assert_eq!(state::links(&host.world, Some(&netns(&host, "new"))), ["eth0"]);
+    host.must(&["rm", "-f", "-t", "0", "old"]);
+    host.must(&["rm", "-f", "-t", "0", "new"]);
+    // What the new delegates keep for ever: the bridge, and host-local's last address.
+    let kept = |line: &String| line.contains("br3") || line.contains("/bridge3/");
+    let left = Traces(traces(&host).0.into_iter().filter(|line| !kept(line)).collect());
+    left.same_as(&before, "after both containers");
+}
+
+#[test]
+fn a_module_is_swapped_while_a_container_lives() {
+    let host = host();
+    let before = after_a_life(&host, "first").without_files();
+    assert_eq!(start(&host, "old", "first").exit, Some(0));
+    let file = format!("{STAGES}/deny.wasm");
+    let install = ["install", "default-gateway", &file, "--grant", "log=true"];
+    let output = host.world.run(CATENACTL, &install);
+    assert!(output.exit == Some(0), "catenactl install: {}{}", output.stdout, output.stderr);
+    let refused = start(&host, "new", "first");
+    assert!(refused.exit != Some(0) && refused.stderr.contains("denied"), "{refused:?}");
+    host.podman(&["rm", "-f", "-t", "0", "new"]);
+    let netns = netns(&host, "old");
+    assert_eq!(state::defaults(&host.world, &netns, Family::V4), [via(&gateway(2, Family::V4), "net1", 0)]);
+    host.must(&["rm", "-f", "-t", "0", "old"]);
+    traces(&host).without_files().same_as(&before, "after both containers");
+    let entries = host.world.files("/var/lib/catena/state");
+    assert!(entries.is_empty(), "{:?}", entries.keys());
 }
