@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 STATIC := -- -C target-feature=+crt-static
 export CATENA_CNI_PLUGINS ?= $(if $(wildcard /usr/lib/cni/ptp),/usr/lib/cni,$(if $(wildcard /opt/cni/bin/ptp),/opt/cni/bin,/usr/lib/cni))
 
-.PHONY: help setup build fast lint unit fuzz stages panics integration test soak soak-routes cost runtimes demo clean
+.PHONY: help setup build fast lint unit fuzz stages panics integration test soak soak-routes soak-faults cost runtimes demo clean
 .PHONY: bench bench-growth bench-tools instructions
 
 help: ## Show this list
@@ -57,7 +57,11 @@ BINARIES := CATENA_BIN=$(abspath $(TARGET))/fast/catena CATENACTL_BIN=$(abspath 
 integration: stages panics ## Run the integration tests: real binary, kernel and CNI plugins (root or user namespaces)
 	$(BINARIES) $(CARGO) test --locked -q -p catena-tests
 
-soak: soak-routes ## Run for long what the tests only sample
+soak: soak-routes soak-faults ## Run for long what the tests only sample
+
+# Every kill, loss and failing call of the tables that the tests sample: some hours.
+soak-faults: stages panics
+	$(BINARIES) CATENA_SOAK=1 $(CARGO) test --locked -q -p catena-tests --test faults
 
 runtimes: fast stages ## Run the tests under containerd and podman (root; installs them)
 	@.ci/setup.sh --runtimes

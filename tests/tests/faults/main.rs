@@ -9,3 +9,4 @@ mod killed;
 mod many;
 mod power;
 mod storage;
+mod threats;
