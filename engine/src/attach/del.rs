@@ -19,6 +19,7 @@ use crate::attach::session::{Session, boot_id, now};
 use crate::cni::{CniError, Conf, Target};
 use crate::delegate::cache;
 use crate::inject;
+use crate::routes::netns::Netns;
 use crate::wasm::Mode;
 
 /// Carries out DEL. `conf` may be an error: an entry of the ledger does not need it.
@@ -72,7 +73,7 @@ fn deletion(
 
 /// What there is to delete as far as a config tells, where the ledger has no entry that can be read.
 pub fn from_config(
-    session: &Session<'_>,
+    session: &mut Session<'_>,
     key: &Key,
     conf: &Conf,
     netns: Option<String>,
@@ -89,7 +90,8 @@ pub fn from_config(
         mode: key.mode_word().to_owned(),
         boot_id: boot_id(),
         netns: sandbox.to_owned(),
-        netns_id: (0, 0),
+        // Where there is none that can be opened, a later one under this path is somebody else's.
+        netns_id: Netns::open(sandbox).map_or((0, 0), |netns| netns.id()),
         args: session.invocation.args.clone(),
         bin_dir: session.bin_dir(conf)?.map(|folder| folder.display().to_string()),
         cache_dir: session.cache_dir(conf)?.display().to_string(),
