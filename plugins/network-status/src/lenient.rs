@@ -20,7 +20,8 @@ fn partly(members: &Map<String, Value>) -> CniResult {
         part.insert("cniVersion".into(), SpecVersion::NEWEST.as_str().into());
         let there = names.iter().filter_map(|(name, value)| Some(((*name).to_owned(), value.clone()?)));
         part.extend(there);
-        CniResult::read(&Value::Object(part)).ok().map(|(result, _)| result)
+        let text = serde_json::to_string(&part).ok()?;
+        CniResult::parse(text.as_bytes()).ok().map(|(result, _)| result)
     };
     let (interfaces, ips, dns) = (member("interfaces"), member("ips"), member("dns"));
     let all = [("interfaces", interfaces), ("ips", ips.as_ref().map(elements)), ("dns", dns)];

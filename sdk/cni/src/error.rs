@@ -1,6 +1,7 @@
 //! The CNI error object, and the codes in it.
 
-use crate::json::{Map, Members, Value};
+use crate::json::{Map, Value};
+use crate::members::{Members, Place};
 
 /// Error codes: 0 to 99 are the specification's and libcni's, 100 to 199 catena's own, from 200 a stage's.
 pub mod code {
@@ -65,7 +66,7 @@ impl ErrorObject {
     /// Reads a failed plugin's stdout as libcni does: absent members are code 0 and an empty message, `null` is `{}`.
     /// `None` if it is no object, or a member is of the wrong kind (a code must be an unsigned integer).
     pub fn from_value(value: &Value) -> Option<Self> {
-        let members = Members::of(value, "").ok()?;
+        let members = Members::of(value, Place::Top).ok()?;
         let code = members.integer("code").ok()?.unwrap_or(0);
         Some(Self {
             // No member of libcni's error type, so nothing in it makes the object unreadable.

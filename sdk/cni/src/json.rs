@@ -6,12 +6,15 @@
 //! * Bytes in a string that are no UTF-8, and unpaired surrogates, become U+FFFD.
 //! * Typed reading matches names without regard to case; `null` counts as absent.
 
+use std::borrow::Cow;
 use std::fmt;
-use std::sync::LazyLock;
 
 pub use serde_json::Value;
+use serde_json::map::Entry;
 
+use crate::members::{Node, describe};
 use crate::text::quoted;
+use crate::tree::Tree;
 
 /// A JSON object; members in document order.
 pub type Map = serde_json::Map<String, Value>;
@@ -44,24 +47,14 @@ pub struct TypeError {
 }
 
 impl TypeError {
-    pub(crate) fn new(place: &str, expected: &'static str, found: &Value) -> Self {
-        Self { place: place.to_owned(), expected, found: describe(found) }
+    pub(crate) fn new<'a>(place: impl fmt::Display, expected: &'static str, found: impl Node<'a>) -> Self {
+        Self { place: place.to_string(), expected, found: describe(found) }
     }
 }
 
 /// Parses exactly one document. Linear in the size of `text`.
 pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
-    let mut parser = Parser { text, at: 0 };
-    parser.skip_space();
-    if parser.peek().is_none() {
-        return Err(JsonError::Empty(text.len()));
-    }
-    let value = parser.value(0)?;
-    parser.skip_space();
-    match parser.peek() {
-        None => Ok(value),
-        Some(_) => Err(parser.syntax("something follows the document")),
-    }
+    read(text).map(Tree::into_value)
 }
 
 /// The last member whose name equals `name` without regard to case.
@@ -82,9 +75,16 @@ pub fn remove(map: &mut Map, name: &str) {
 
 /// Equal without regard to case, as Go folds: ASCII, and the two other letters that fold to ASCII ones.
 pub fn same_name(a: &str, b: &str) -> bool {
-    if a.is_ascii() && b.is_ascii() {
-        return a.eq_ignore_ascii_case(b);
+    for (a_byte, b_byte) in a.bytes().zip(b.bytes()) {
+        if !a_byte.eq_ignore_ascii_case(&b_byte) {
+            return !(a_byte.is_ascii() && b_byte.is_ascii()) && same_folded(a, b);
+        }
     }
+    a.len() == b.len()
+}
+
+#[cold]
+fn same_folded(a: &str, b: &str) -> bool {
     let fold = |c: char| match c {
         '\u{17f}' => 's',
         '\u{212a}' => 'k',
@@ -93,124 +93,29 @@ pub fn same_name(a: &str, b: &str) -> bool {
     a.chars().map(fold).eq(b.chars().map(fold))
 }
 
-/// What a value is, for messages.
-pub(crate) fn describe(value: &Value) -> String {
-    match value {
-        Value::Null => "null".into(),
-        Value::Bool(b) => b.to_string(),
-        Value::Number(n) => format!("the number {:.80}", n.to_string()),
-        Value::String(s) => format!("the text {}", crate::text::Quoted(s)),
-        Value::Array(_) => "a list".into(),
-        Value::Object(_) => "an object".into(),
+/// Parses exactly one document. Linear in the size of `text`.
+pub(crate) fn read(text: &[u8]) -> Result<Tree<'_>, JsonError> {
+    let mut parser = Parser { text, valid: std::str::from_utf8(text).ok(), at: 0 };
+    parser.skip_space();
+    if parser.peek().is_none() {
+        return Err(JsonError::Empty(text.len()));
+    }
+    let value = parser.value(0)?;
+    parser.skip_space();
+    match parser.peek() {
+        None => Ok(value),
+        Some(_) => Err(parser.syntax("something follows the document")),
     }
 }
 
-/// One object being read: its members, and where it stands for error messages.
-pub(crate) struct Members<'a> {
-    map: &'a Map,
-    place: String,
-}
-
-impl<'a> Members<'a> {
-    /// `place` is empty for the document itself. A `null` is an object without members, as for Go.
-    pub(crate) fn of(value: &'a Value, place: impl Into<String>) -> Result<Self, TypeError> {
-        static NONE: LazyLock<Map> = LazyLock::new(Map::new);
-        let place = place.into();
-        match value {
-            Value::Object(map) => Ok(Self { map, place }),
-            Value::Null => Ok(Self { map: &NONE, place }),
-            other => {
-                let place = if place.is_empty() { "the document".into() } else { place };
-                Err(TypeError { place, expected: "an object", found: describe(other) })
-            }
-        }
-    }
-
-    pub(crate) fn in_map(map: &'a Map, place: impl Into<String>) -> Self {
-        Self { map, place: place.into() }
-    }
-
-    pub(crate) fn map(&self) -> &'a Map {
-        self.map
-    }
-
-    pub(crate) fn place(&self, name: &str) -> String {
-        if self.place.is_empty() { name.to_owned() } else { format!("{}.{name}", self.place) }
-    }
-
-    /// The member as it stands, `null` included.
-    pub(crate) fn raw(&self, name: &str) -> Option<&'a Value> {
-        get(self.map, name)
-    }
-
-    fn typed<T>(
-        &self,
-        name: &str,
-        expected: &'static str,
-        read: impl FnOnce(&'a Value) -> Option<T>,
-    ) -> Result<Option<T>, TypeError> {
-        match self.raw(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => match read(value) {
-                Some(read) => Ok(Some(read)),
-                None => Err(TypeError { place: self.place(name), expected, found: describe(value) }),
-            },
-        }
-    }
-
-    pub(crate) fn text(&self, name: &str) -> Result<Option<&'a str>, TypeError> {
-        self.typed(name, "text", Value::as_str)
-    }
-
-    /// A text that is not empty; empty counts as absent, as it does in Go's `omitempty`.
-    pub(crate) fn filled_text(&self, name: &str) -> Result<Option<String>, TypeError> {
-        Ok(self.text(name)?.filter(|text| !text.is_empty()).map(str::to_owned))
-    }
-
-    /// Written as an integer: neither `1500.0` nor `15e2` is one.
-    pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>, TypeError> {
-        self.typed(name, "an integer", Value::as_i64)
-    }
-
-    pub(crate) fn list(&self, name: &str) -> Result<&'a [Value], TypeError> {
-        Ok(self.typed(name, "a list", Value::as_array)?.map_or(&[], Vec::as_slice))
-    }
-
-    pub(crate) fn object(&self, name: &str) -> Result<Option<Members<'a>>, TypeError> {
-        let map = self.typed(name, "an object", Value::as_object)?;
-        Ok(map.map(|map| Members::in_map(map, self.place(name))))
-    }
-
-    /// A list of texts; a `null` in it is the empty text, as for Go.
-    pub(crate) fn texts(&self, name: &str) -> Result<Vec<String>, TypeError> {
-        let elements = self.list(name)?.iter().enumerate();
-        elements
-            .map(|(i, element)| match element {
-                Value::String(text) => Ok(text.clone()),
-                Value::Null => Ok(String::new()),
-                other => Err(TypeError {
-                    place: format!("{}[{i}]", self.place(name)),
-                    expected: "text",
-                    found: describe(other),
-                }),
-            })
-            .collect()
-    }
-
-    /// The members whose name is none of `known`. A `null` is as good as absent.
-    pub(crate) fn others(&self, known: &[&str]) -> Map {
-        let unknown = |name: &str| !known.iter().any(|known| same_name(known, name));
-        let others = self.map.iter().filter(|(name, value)| !value.is_null() && unknown(name));
-        others.map(|(name, value)| (name.clone(), value.clone())).collect()
-    }
-}
-
-struct Parser<'a> {
-    text: &'a [u8],
+struct Parser<'t> {
+    text: &'t [u8],
+    /// The same, if all of it is UTF-8.
+    valid: Option<&'t str>,
     at: usize,
 }
 
-impl Parser<'_> {
+impl<'t> Parser<'t> {
     fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
@@ -235,28 +140,28 @@ impl Parser<'_> {
         }
     }
 
-    fn value(&mut self, depth: usize) -> Result<Value, JsonError> {
+    fn value(&mut self, depth: usize) -> Result<Tree<'t>, JsonError> {
         match self.peek() {
             Some(b'{' | b'[') if depth >= MAX_DEPTH => Err(JsonError::TooDeep),
             Some(b'{') => self.object(depth),
             Some(b'[') => self.array(depth),
-            Some(b'"') => Ok(Value::String(self.string()?)),
-            Some(b't') => self.word("true", Value::Bool(true)),
-            Some(b'f') => self.word("false", Value::Bool(false)),
-            Some(b'n') => self.word("null", Value::Null),
+            Some(b'"') => Ok(Tree::Text(self.string()?)),
+            Some(b't') => self.word("true").map(|()| Tree::Bool(true)),
+            Some(b'f') => self.word("false").map(|()| Tree::Bool(false)),
+            Some(b'n') => self.word("null").map(|()| Tree::Null),
             Some(b'-' | b'0'..=b'9') => self.number(),
             _ => Err(self.syntax("expected a value")),
         }
     }
 
-    fn word(&mut self, word: &str, value: Value) -> Result<Value, JsonError> {
+    fn word(&mut self, word: &str) -> Result<(), JsonError> {
         for byte in word.bytes() {
             if self.peek() != Some(byte) {
                 return Err(self.syntax(format_args!("expected {word}")));
             }
             self.at += 1;
         }
-        Ok(value)
+        Ok(())
     }
 
     fn digits(&mut self) -> Result<(), JsonError> {
@@ -269,7 +174,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn number(&mut self) -> Result<Value, JsonError> {
+    fn number(&mut self) -> Result<Tree<'t>, JsonError> {
         let start = self.at;
         if self.peek() == Some(b'-') {
             self.at += 1;
@@ -290,17 +195,17 @@ impl Parser<'_> {
             self.digits()?;
         }
         let text = self.text.get(start..self.at).unwrap_or_default();
-        let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-        number.map(Value::Number).ok_or_else(|| self.syntax("expected a number"))
+        let number = std::str::from_utf8(text).ok().map(Tree::Number);
+        number.ok_or_else(|| self.syntax("expected a number"))
     }
 
-    fn array(&mut self, depth: usize) -> Result<Value, JsonError> {
+    fn array(&mut self, depth: usize) -> Result<Tree<'t>, JsonError> {
         self.at += 1;
         let mut elements = Vec::new();
         self.skip_space();
         if self.peek() == Some(b']') {
             self.at += 1;
-            return Ok(Value::Array(elements));
+            return Ok(Tree::List(elements));
         }
         loop {
             self.skip_space();
@@ -310,20 +215,20 @@ impl Parser<'_> {
                 Some(b',') => self.at += 1,
                 Some(b']') => {
                     self.at += 1;
-                    return Ok(Value::Array(elements));
+                    return Ok(Tree::List(elements));
                 }
                 _ => return Err(self.syntax("expected a comma or the end of the list")),
             }
         }
     }
 
-    fn object(&mut self, depth: usize) -> Result<Value, JsonError> {
+    fn object(&mut self, depth: usize) -> Result<Tree<'t>, JsonError> {
         self.at += 1;
         let mut members = Vec::new();
         self.skip_space();
         if self.peek() == Some(b'}') {
             self.at += 1;
-            return Ok(Value::Object(Map::new()));
+            return Ok(Tree::Object(members));
         }
         loop {
             self.skip_space();
@@ -343,22 +248,34 @@ impl Parser<'_> {
                 Some(b',') => self.at += 1,
                 Some(b'}') => {
                     self.at += 1;
-                    return Ok(Value::Object(last_wins(members)));
+                    return Ok(Tree::Object(members));
                 }
                 _ => return Err(self.syntax("expected a comma or the end of the object")),
             }
         }
     }
 
-    fn string(&mut self) -> Result<String, JsonError> {
+    /// A text without escapes stays where it is written.
+    fn string(&mut self) -> Result<Cow<'t, str>, JsonError> {
         self.at += 1;
-        let mut bytes = Vec::new();
+        let start = self.at;
+        self.at += plain(self.text.get(start..).unwrap_or_default());
+        if self.peek() == Some(b'"') {
+            let here = start..self.at;
+            self.at += 1;
+            return Ok(match self.valid {
+                Some(text) => Cow::Borrowed(text.get(here).unwrap_or_default()),
+                None => String::from_utf8_lossy(self.text.get(here).unwrap_or_default()),
+            });
+        }
+        let mut bytes = self.text.get(start..self.at).unwrap_or_default().to_vec();
         loop {
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
                     let text = String::from_utf8(bytes);
-                    return Ok(text.unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()));
+                    let text = text.unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
+                    return Ok(Cow::Owned(text));
                 }
                 Some(b'\\') => {
                     self.at += 1;
@@ -367,8 +284,7 @@ impl Parser<'_> {
                 }
                 Some(0x20..) => {
                     let rest = self.text.get(self.at..).unwrap_or_default();
-                    let special = |byte: &u8| matches!(byte, b'"' | b'\\' | ..0x20);
-                    let plain = rest.iter().position(special).unwrap_or(rest.len());
+                    let plain = plain(rest);
                     bytes.extend_from_slice(rest.get(..plain).unwrap_or_default());
                     self.at += plain;
                 }
@@ -423,14 +339,51 @@ impl Parser<'_> {
     }
 }
 
-/// The members as a map. `Map::insert` would leave a repeated member where its first value stood, and a case variant
-/// between the two would then seem to be the last one.
-fn last_wins(members: Vec<(String, Value)>) -> Map {
-    let mut names: Vec<&str> = members.iter().map(|(name, _)| name.as_str()).collect();
-    names.sort_unstable();
-    if names.windows(2).all(|pair| pair[0] != pair[1]) {
-        return members.into_iter().collect();
+/// How many bytes at the start of `text` are a text's own: no quote, no backslash, no control character.
+pub(crate) fn plain(text: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = ONES << 7;
+    // The lowest marked byte is the first one that is below `n`; n is at most 128.
+    let below = |word: u64, n: u64| word.wrapping_sub(ONES * n) & !word & HIGH;
+    let mut at = 0;
+    // Eight bytes at once: most of a document is texts.
+    while let Some(chunk) = text.get(at..).and_then(<[u8]>::first_chunk) {
+        let word = u64::from_le_bytes(*chunk);
+        let quote = below(word ^ (ONES * u64::from(b'"')), 1);
+        let backslash = below(word ^ (ONES * u64::from(b'\\')), 1);
+        let marks = below(word, 0x20) | quote | backslash;
+        if marks != 0 {
+            return at + marks.trailing_zeros() as usize / 8;
+        }
+        at += 8;
     }
+    let rest = text.get(at..).unwrap_or_default();
+    let special = |byte: &u8| matches!(byte, b'"' | b'\\' | ..0x20);
+    at + rest.iter().position(special).unwrap_or(rest.len())
+}
+
+/// The members as a map; of several of one name the last one.
+pub(crate) fn last_wins(members: Vec<(String, Value)>) -> Map {
+    let mut map = Map::with_capacity(members.len());
+    let mut members = members.into_iter();
+    while let Some((name, value)) = members.next() {
+        match map.entry(name) {
+            Entry::Vacant(place) => {
+                place.insert(value);
+            }
+            Entry::Occupied(place) => {
+                let repeated = (place.key().clone(), value);
+                return last_wins_backwards(map.into_iter().chain([repeated]).chain(members).collect());
+            }
+        }
+    }
+    map
+}
+
+/// `Map::insert` would leave a repeated member where its first value stood, and a case variant between the two would
+/// then seem to be the last one.
+#[cold]
+fn last_wins_backwards(members: Vec<(String, Value)>) -> Map {
     let mut backwards = Map::new();
     for (name, value) in members.into_iter().rev() {
         backwards.entry(name).or_insert(value);
@@ -486,6 +439,25 @@ mod tests {
     }
 
     #[test]
+    fn what_ends_a_plain_text_is_found_wherever_it_is() {
+        for length in 0..40 {
+            for at in 0..length {
+                for byte in 0..=255_u8 {
+                    let mut text = vec![b'x'; length];
+                    text[at] = byte;
+                    let is_plain = byte >= 0x20 && byte != b'"' && byte != b'\\';
+                    assert_eq!(
+                        plain(&text),
+                        if is_plain { length } else { at },
+                        "{byte} at {at} of {length}"
+                    );
+                }
+            }
+        }
+        assert_eq!(plain(&[b'x', 0x1f, b'"', b'\\', 0xff, 0x80, 0, 1]), 1);
+    }
+
+    #[test]
     fn numbers_keep_their_digits() {
         let text = "[12345678901234567890,1.10,1E+400,-0,0.0]";
         assert_eq!(parse(text.as_bytes()).expect("valid").to_string(), text.replace('E', "e"));
@@ -499,6 +471,17 @@ mod tests {
         assert_eq!(get(map, "Ips"), Some(&json!(3)));
         assert_eq!(get(map, "ip\u{17f}"), Some(&json!(3)));
         assert_eq!(get(map, "ip"), None);
+        for (a, b, same) in [
+            ("s", "\u{17f}", true),
+            ("\u{212a}x", "kX", true),
+            ("", "", true),
+            ("", "a", false),
+            ("ab", "a\u{e9}", false),
+            ("\u{e9}", "\u{c9}", false),
+            ("a@", "a`", false),
+        ] {
+            assert_eq!((same_name(a, b), same_name(b, a)), (same, same), "{a} {b}");
+        }
         let mut map = map.clone();
         set(&mut map, "Ips", json!(4));
         assert_eq!(Value::Object(map), json!({ "Ips": 4 }));

@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use crate::identifier::{IdentifierError, PluginType};
-use crate::json::{JsonError, Map, Members, TypeError, Value, describe, parse};
+use crate::json::{JsonError, Map, TypeError, Value, parse};
+use crate::members::{Members, Place};
 use crate::text::quoted;
 use crate::version::{SpecVersion, VersionError, VersionNumber};
 
@@ -78,7 +79,8 @@ impl NetworkList {
         let plugins = match exact(list, "plugins", "a list", Value::as_array)? {
             Some(plugins) if plugins.is_empty() => return Err(ListError::EmptyPlugins),
             Some(plugins) => {
-                plugins.iter().enumerate().map(|(i, p)| Plugin::read(p, format!("plugins[{i}]"))).collect()
+                let place = |i| Place::Element(&Place::Top, "plugins", i);
+                plugins.iter().enumerate().map(|(i, plugin)| Plugin::read(plugin, place(i))).collect()
             }
             None if load_only_inlined => return Err(ListError::InlinedOnlyWithoutPlugins),
             None => Ok(Vec::new()),
@@ -97,7 +99,7 @@ impl NetworkList {
     /// Wraps the config of a single plugin into a list. `cniVersions` in it is not honoured, as in libcni.
     pub fn from_plugin(doc: &Value) -> Result<Self, ListError> {
         let plugin = Plugin::from_value(doc)?;
-        let members = Members::in_map(&plugin.raw, "");
+        let members = Members::of(doc, Place::Top)?;
         let text = |name| members.text(name).map(|text| text.unwrap_or_default().to_owned());
         let (name, cni_version) = (text("name")?, text("cniVersion")?);
         let raw = json!({ "cniVersion": cni_version, "name": name, "plugins": [doc] });
@@ -122,21 +124,19 @@ impl NetworkList {
 impl Plugin {
     /// Reads one plugin's config and checks the members that libcni gives a type.
     pub fn from_value(doc: &Value) -> Result<Self, ListError> {
-        Self::read(doc, String::new())
+        Self::read(doc, Place::Top)
     }
 
-    fn read(doc: &Value, place: String) -> Result<Self, ListError> {
-        let members = Members::of(doc, place.as_str())?;
-        let subject = || {
-            if place.is_empty() { "the document".to_owned() } else { place.clone() }
-        };
+    fn read(doc: &Value, place: Place<'_>) -> Result<Self, ListError> {
+        let members = Members::of(doc, place)?;
+        let subject = || place.to_string();
         members.text("cniVersion")?;
         members.text("name")?;
         let kind = members.text("type")?.unwrap_or_default();
         if let Some(capabilities) = members.object("capabilities")? {
-            for (name, value) in capabilities.map() {
+            for (name, value) in capabilities.members() {
                 if !value.is_boolean() && !value.is_null() {
-                    return Err(TypeError::new(&capabilities.place(name), "true or false", value).into());
+                    return Err(TypeError::new(capabilities.place(name), "true or false", value).into());
                 }
             }
         }
@@ -150,9 +150,9 @@ impl Plugin {
             }
         }
         members.object("prevResult")?;
-        for (i, attachment) in members.list("cni.dev/valid-attachments")?.iter().enumerate() {
-            let place = format!("{}[{i}]", members.place("cni.dev/valid-attachments"));
-            let attachment = Members::of(attachment, place)?;
+        const ATTACHMENTS: &str = "cni.dev/valid-attachments";
+        for (i, attachment) in members.list(ATTACHMENTS)?.enumerate() {
+            let attachment = Members::of(attachment, members.element(ATTACHMENTS, i))?;
             attachment.text("containerID")?;
             attachment.text("ifname")?;
         }
@@ -160,7 +160,8 @@ impl Plugin {
             return Err(ListError::MissingType(subject()));
         }
         let kind = PluginType::parse(kind).map_err(|error| ListError::BadType { place: subject(), error })?;
-        Ok(Self { kind, raw: members.map().clone() })
+        // It has a type, so it is no null.
+        Ok(Self { kind, raw: doc.as_object().cloned().unwrap_or_default() })
     }
 
     /// The capabilities that are declared `true`.
@@ -187,11 +188,7 @@ fn exact<'a, T>(
     let Some(value) = list.get(member) else {
         return Ok(None);
     };
-    read(value).map(Some).ok_or_else(|| TypeError {
-        place: member.to_owned(),
-        expected,
-        found: describe(value),
-    })
+    read(value).map(Some).ok_or_else(|| TypeError::new(member, expected, value))
 }
 
 fn flag(list: &Map, member: &'static str) -> Result<bool, ListError> {

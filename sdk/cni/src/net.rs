@@ -1,6 +1,6 @@
 //! Addresses as Go's `net` package reads and writes them.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -45,6 +45,13 @@ impl IpNet {
             )
         };
         read().ok_or_else(|| NetError(quoted(text)))
+    }
+
+    /// Appends what `to_string` says.
+    pub(crate) fn push_to(&self, out: &mut String) {
+        push_ip(out, self.addr);
+        out.push('/');
+        push_decimal(out, self.len);
     }
 
     /// The address, host bits included.
@@ -104,6 +111,33 @@ impl FromStr for IpNet {
     fn from_str(text: &str) -> Result<Self, NetError> {
         Self::parse(text)
     }
+}
+
+/// Appends what `to_string` says. A document has thousands of addresses, most of them IPv4.
+pub(crate) fn push_ip(out: &mut String, addr: IpAddr) {
+    match addr {
+        IpAddr::V4(addr) => {
+            for (i, octet) in addr.octets().into_iter().enumerate() {
+                if i > 0 {
+                    out.push('.');
+                }
+                push_decimal(out, octet);
+            }
+        }
+        // Writing to a String does not fail.
+        IpAddr::V6(addr) => drop(write!(out, "{addr}")),
+    }
+}
+
+fn push_decimal(out: &mut String, number: u8) {
+    let digit = |value: u8| char::from(b'0' + value);
+    if number >= 100 {
+        out.push(digit(number / 100));
+    }
+    if number >= 10 {
+        out.push(digit(number / 10 % 10));
+    }
+    out.push(digit(number % 10));
 }
 
 /// Reads as Go's `net.ParseIP`; an IPv4-mapped address is an IPv4 one.

@@ -2,13 +2,14 @@
 
 use std::net::IpAddr;
 
-use crate::json::{Map, Members, TypeError, Value};
+use crate::json::{Map, TypeError};
+use crate::members::{Members, Node};
 use crate::net::IpNet;
 use crate::result::{
-    CniResult, Dns, IP, IpConfig, ResultError, Route, TOP, document, put_ip, put_list, put_others, read_ip,
-    read_net, read_routes,
+    CniResult, Dns, IP, IpConfig, ResultError, Route, TOP, document, read_ip, read_net, read_routes,
 };
 use crate::version::SpecVersion;
+use crate::write::Object;
 
 /// 0.1.0 and 0.2.0: one address per family, and its routes.
 pub(crate) struct Blocks {
@@ -33,7 +34,7 @@ pub(crate) struct Labelled {
 }
 
 impl Blocks {
-    pub(crate) fn read(members: &Members<'_>) -> Result<Self, ResultError> {
+    pub(crate) fn read<'a, N: Node<'a>>(members: &Members<'a, '_, N>) -> Result<Self, ResultError> {
         Ok(Self {
             ip4: Block::read(members, "ip4")?,
             ip6: Block::read(members, "ip6")?,
@@ -42,21 +43,23 @@ impl Blocks {
         })
     }
 
-    pub(crate) fn write(self, version: SpecVersion) -> Value {
-        let mut doc = document(version);
-        for (name, block) in [("ip4", self.ip4), ("ip6", self.ip6)] {
+    pub(crate) fn write(&self, version: SpecVersion) -> String {
+        let mut text = String::new();
+        let mut doc = document(&mut text, version);
+        for (name, block) in [("ip4", &self.ip4), ("ip6", &self.ip6)] {
             if let Some(block) = block {
-                doc.insert(name.into(), Value::Object(block.write()));
+                doc.object(name, |object| block.write(object));
             }
         }
         self.dns.write(&mut doc, true);
-        put_others(&mut doc, self.extra, TOP);
-        Value::Object(doc)
+        doc.others(&self.extra, TOP);
+        doc.end();
+        text
     }
 }
 
 impl Block {
-    fn read(members: &Members<'_>, name: &str) -> Result<Option<Self>, ResultError> {
+    fn read<'a, N: Node<'a>>(members: &Members<'a, '_, N>, name: &str) -> Result<Option<Self>, ResultError> {
         let Some(members) = members.object(name)? else {
             return Ok(None);
         };
@@ -68,29 +71,27 @@ impl Block {
         }))
     }
 
-    fn write(self) -> Map {
-        let mut map = Map::new();
-        map.insert("ip".into(), self.ip.to_string().into());
-        put_ip(&mut map, "gateway", self.gateway);
-        put_list(&mut map, "routes", self.routes.into_iter().map(Route::write));
-        put_others(&mut map, self.extra, IP);
-        map
+    fn write(&self, object: &mut Object<'_>) {
+        object.net("ip", &self.ip);
+        object.ip("gateway", self.gateway);
+        object.list("routes", &self.routes, |out, route| route.write(out));
+        object.others(&self.extra, IP);
     }
 }
 
 impl Labelled {
-    pub(crate) fn read(members: &Members<'_>) -> Result<Self, ResultError> {
+    pub(crate) fn read<'a, N: Node<'a>>(members: &Members<'a, '_, N>) -> Result<Self, ResultError> {
         let result = CniResult::read_lists(members, false)?;
-        let labels = members.list("ips")?.iter().enumerate();
+        let labels = members.list("ips")?.enumerate();
         let labels = labels.map(|(i, ip)| {
-            let ip = Members::of(ip, format!("{}[{i}]", members.place("ips")))?;
+            let ip = Members::of(ip, members.element("ips", i))?;
             Ok(ip.text("version")?.unwrap_or_default().to_owned())
         });
         Ok(Self { labels: labels.collect::<Result<_, TypeError>>()?, result })
     }
 
-    pub(crate) fn write(self, version: SpecVersion) -> Result<Value, ResultError> {
-        self.result.write(version, false, Some(self.labels))
+    pub(crate) fn write(&self, version: SpecVersion) -> Result<String, ResultError> {
+        self.result.write(version, false, &self.labels)
     }
 
     /// The first address labelled 4 and the first labelled 6, whatever interface they are on; routes below the family

@@ -6,11 +6,14 @@
 
 use std::net::IpAddr;
 
-use crate::json::{self, JsonError, Map, Members, TypeError, Value};
+use crate::json::{self, JsonError, Map, TypeError, Value};
+use crate::members::{Members, Node, Place};
 use crate::net::{IpNet, parse_ip};
 use crate::old::{Blocks, Labelled};
 use crate::text::quoted;
+use crate::tree::Tree;
 use crate::version::SpecVersion;
+use crate::write::Object;
 
 /// A result with the members of 1.1.0. Each `extra` holds the members that no version of the specification knows at
 /// that place; a name that some version knows there is never in it, and is left out when written.
@@ -148,8 +151,8 @@ enum Document {
 }
 
 impl Document {
-    fn read(doc: &Value, version: SpecVersion) -> Result<Self, ResultError> {
-        let members = Members::of(doc, "")?;
+    fn read<'a, N: Node<'a>>(doc: N, version: SpecVersion) -> Result<Self, ResultError> {
+        let members = Members::of(doc, Place::Top)?;
         Ok(match Format::of(version) {
             Format::Blocks => Self::Blocks(Blocks::read(&members)?),
             Format::Labelled => Self::Labelled(Labelled::read(&members)?),
@@ -165,7 +168,7 @@ impl Document {
         }
     }
 
-    fn write(self, target: SpecVersion) -> Result<Value, ResultError> {
+    fn write(self, target: SpecVersion) -> Result<String, ResultError> {
         match (Format::of(target), self) {
             (Format::Blocks, Self::Blocks(blocks)) => Ok(blocks.write(target)),
             (Format::Blocks, Self::Labelled(labelled)) => Ok(labelled.into_blocks(target)?.write(target)),
@@ -175,7 +178,7 @@ impl Document {
             (Format::Labelled, Self::Blocks(blocks)) => Labelled::from(blocks).write(target),
             (Format::Labelled, Self::Labelled(labelled)) => labelled.write(target),
             (Format::Labelled, Self::Current(result)) => Labelled::from(result).write(target),
-            (Format::Current, document) => document.into_current().write(target, true, None),
+            (Format::Current, document) => document.into_current().write(target, true, &[]),
         }
     }
 }
@@ -183,6 +186,15 @@ impl Document {
 impl CniResult {
     /// Reads a result by its own `cniVersion` (absent or empty: 0.1.0) and lifts it to the model. `null` is `{}`.
     pub fn read(doc: &Value) -> Result<(Self, SpecVersion), ResultError> {
+        Self::read_node(doc)
+    }
+
+    /// The same from the document's text, and much cheaper than parsing that first.
+    pub fn parse(text: &[u8]) -> Result<(Self, SpecVersion), ResultError> {
+        Self::read_node(&Tree::parse(text)?)
+    }
+
+    fn read_node<'a, N: Node<'a>>(doc: N) -> Result<(Self, SpecVersion), ResultError> {
         let version = own_version(doc)?;
         Ok((Document::read(doc, version)?.into_current(), version))
     }
@@ -199,6 +211,14 @@ impl CniResult {
     /// Writes the result as a document of `version`. Fails if an index names no interface, and for 0.1.0 and 0.2.0
     /// if there is no address.
     pub fn to_value(&self, version: SpecVersion) -> Result<Value, ResultError> {
+        Ok(json::parse(self.to_text(version)?.as_bytes())?)
+    }
+
+    /// The text of [`CniResult::to_value`], without white space.
+    pub fn to_text(&self, version: SpecVersion) -> Result<String, ResultError> {
+        if Format::of(version) == Format::Current {
+            return self.write(version, true, &[]);
+        }
         self.check_indices()?;
         Document::Current(self.clone()).write(version)
     }
@@ -209,7 +229,10 @@ impl CniResult {
     }
 
     /// Reads the format with `interfaces`, `ips` and `routes`; `current` has the members of 1.x.
-    pub(crate) fn read_lists(members: &Members<'_>, current: bool) -> Result<Self, ResultError> {
+    pub(crate) fn read_lists<'a, N: Node<'a>>(
+        members: &Members<'a, '_, N>,
+        current: bool,
+    ) -> Result<Self, ResultError> {
         let interfaces = elements(members, "interfaces", |element| Interface::read(element, current))?;
         let ips = elements(members, "ips", |element| IpConfig::read(element, interfaces.len()))?;
         Ok(Self {
@@ -221,22 +244,24 @@ impl CniResult {
         })
     }
 
-    /// `labels` are the `version` texts of the addresses, in their order.
+    /// `labels` are the `version` texts of the addresses, in their order, in a format that has them.
     pub(crate) fn write(
-        self,
+        &self,
         version: SpecVersion,
         current: bool,
-        labels: Option<Vec<String>>,
-    ) -> Result<Value, ResultError> {
+        labels: &[String],
+    ) -> Result<String, ResultError> {
         self.check_indices()?;
-        let mut doc = document(version);
-        put_list(&mut doc, "interfaces", self.interfaces.into_iter().map(|i| i.write(current)));
-        let mut labels = labels.into_iter().flatten();
-        put_list(&mut doc, "ips", self.ips.into_iter().map(|ip| ip.write(labels.next())));
-        put_list(&mut doc, "routes", self.routes.into_iter().map(Route::write));
+        let mut text = String::new();
+        let mut doc = document(&mut text, version);
+        doc.list("interfaces", &self.interfaces, |out, interface| interface.write(out, current));
+        let ips: Vec<_> = self.ips.iter().enumerate().map(|(i, ip)| (ip, labels.get(i))).collect();
+        doc.list("ips", &ips, |out, (ip, label)| ip.write(out, label.map(String::as_str)));
+        doc.list("routes", &self.routes, |out, route| route.write(out));
         self.dns.write(&mut doc, !current);
-        put_others(&mut doc, self.extra, TOP);
-        Ok(Value::Object(doc))
+        doc.others(&self.extra, TOP);
+        doc.end();
+        Ok(text)
     }
 
     fn check_indices(&self) -> Result<(), ResultError> {
@@ -258,7 +283,7 @@ impl CniResult {
 }
 
 impl Interface {
-    fn read(members: &Members<'_>, current: bool) -> Result<Self, ResultError> {
+    fn read<'a, N: Node<'a>>(members: &Members<'a, '_, N>, current: bool) -> Result<Self, ResultError> {
         let mut interface = Self {
             name: members.text("name")?.unwrap_or_default().to_owned(),
             mac: members.filled_text("mac")?,
@@ -274,31 +299,31 @@ impl Interface {
         Ok(interface)
     }
 
-    fn write(self, current: bool) -> Map {
-        let mut map = Map::new();
-        map.insert("name".into(), self.name.into());
-        put_text(&mut map, "mac", self.mac);
+    fn write(&self, out: &mut String, current: bool) {
+        let mut object = Object::begin(out);
+        object.text("name", &self.name);
+        object.filled_text("mac", self.mac.as_deref());
         if current {
-            put_nonzero(&mut map, "mtu", self.mtu);
+            object.nonzero("mtu", self.mtu);
         }
-        put_text(&mut map, "sandbox", self.sandbox);
+        object.filled_text("sandbox", self.sandbox.as_deref());
         if current {
-            put_text(&mut map, "socketPath", self.socket_path);
-            put_text(&mut map, "pciID", self.pci_id);
+            object.filled_text("socketPath", self.socket_path.as_deref());
+            object.filled_text("pciID", self.pci_id.as_deref());
         }
-        put_others(&mut map, self.extra, INTERFACE);
-        map
+        object.others(&self.extra, INTERFACE);
+        object.end();
     }
 }
 
 impl IpConfig {
-    fn read(members: &Members<'_>, interfaces: usize) -> Result<Self, ResultError> {
+    fn read<'a, N: Node<'a>>(members: &Members<'a, '_, N>, interfaces: usize) -> Result<Self, ResultError> {
         let interface = match members.integer("interface")? {
             None => None,
             Some(index) => match usize::try_from(index) {
                 Ok(index) if index < interfaces => Some(index),
                 _ => {
-                    let place = members.place("interface");
+                    let place = members.place("interface").to_string();
                     return Err(ResultError::BadIndex { place, index: index.to_string(), interfaces });
                 }
             },
@@ -311,18 +336,17 @@ impl IpConfig {
         })
     }
 
-    fn write(self, label: Option<String>) -> Map {
-        let mut map = Map::new();
+    fn write(&self, out: &mut String, label: Option<&str>) {
+        let mut object = Object::begin(out);
         if let Some(label) = label {
-            map.insert("version".into(), label.into());
+            object.text("version", label);
         }
-        if let Some(interface) = self.interface {
-            map.insert("interface".into(), interface.into());
-        }
-        map.insert("address".into(), self.address.to_string().into());
-        put_ip(&mut map, "gateway", self.gateway);
-        put_others(&mut map, self.extra, IP);
-        map
+        // An index that names an interface is far below 2^63.
+        object.number("interface", self.interface.and_then(|index| i64::try_from(index).ok()));
+        object.net("address", &self.address);
+        object.ip("gateway", self.gateway);
+        object.others(&self.extra, IP);
+        object.end();
     }
 }
 
@@ -332,7 +356,7 @@ impl Route {
         Self { dst, gw, mtu: None, advmss: None, priority: None, table: None, scope: None, extra: Map::new() }
     }
 
-    fn read(members: &Members<'_>) -> Result<Self, ResultError> {
+    fn read<'a, N: Node<'a>>(members: &Members<'a, '_, N>) -> Result<Self, ResultError> {
         Ok(Self {
             dst: read_net(members, "dst")?,
             gw: read_ip(members, "gw")?,
@@ -345,26 +369,23 @@ impl Route {
         })
     }
 
-    pub(crate) fn write(self) -> Map {
-        let mut map = Map::new();
-        map.insert("dst".into(), self.dst.to_string().into());
-        put_ip(&mut map, "gw", self.gw);
-        put_nonzero(&mut map, "mtu", self.mtu);
-        put_nonzero(&mut map, "advmss", self.advmss);
-        put_nonzero(&mut map, "priority", self.priority);
-        for (name, value) in [("table", self.table), ("scope", self.scope)] {
-            if let Some(value) = value {
-                map.insert(name.into(), value.into());
-            }
-        }
-        put_others(&mut map, self.extra, ROUTE);
-        map
+    pub(crate) fn write(&self, out: &mut String) {
+        let mut object = Object::begin(out);
+        object.net("dst", &self.dst);
+        object.ip("gw", self.gw);
+        object.nonzero("mtu", self.mtu);
+        object.nonzero("advmss", self.advmss);
+        object.nonzero("priority", self.priority);
+        object.number("table", self.table);
+        object.number("scope", self.scope);
+        object.others(&self.extra, ROUTE);
+        object.end();
     }
 }
 
 impl Dns {
     /// From the member `dns` of a result.
-    pub(crate) fn read(result: &Members<'_>) -> Result<Self, ResultError> {
+    pub(crate) fn read<'a, N: Node<'a>>(result: &Members<'a, '_, N>) -> Result<Self, ResultError> {
         let Some(members) = result.object("dns")? else {
             return Ok(Self::default());
         };
@@ -378,22 +399,36 @@ impl Dns {
     }
 
     /// An empty one is written only by the 0.x formats.
-    pub(crate) fn write(self, doc: &mut Map, even_empty: bool) {
-        let mut map = Map::new();
-        put_texts(&mut map, "nameservers", self.nameservers);
-        put_text(&mut map, "domain", self.domain);
-        put_texts(&mut map, "search", self.search);
-        put_texts(&mut map, "options", self.options);
-        put_others(&mut map, self.extra, DNS);
-        if even_empty || !map.is_empty() {
-            doc.insert("dns".into(), Value::Object(map));
+    pub(crate) fn write(&self, doc: &mut Object<'_>, even_empty: bool) {
+        let write = |dns: &mut Object<'_>| {
+            dns.texts("nameservers", &self.nameservers);
+            dns.filled_text("domain", self.domain.as_deref());
+            dns.texts("search", &self.search);
+            dns.texts("options", &self.options);
+            dns.others(&self.extra, DNS);
+        };
+        if even_empty || !self.is_empty() {
+            doc.object("dns", write);
         }
+    }
+
+    /// Nothing of it would be written.
+    fn is_empty(&self) -> bool {
+        let mut text = String::new();
+        let mut others = Object::begin(&mut text);
+        others.others(&self.extra, DNS);
+        others.is_empty()
+            && self.nameservers.is_empty()
+            && self.domain.as_ref().is_none_or(String::is_empty)
+            && self.search.is_empty()
+            && self.options.is_empty()
     }
 }
 
 /// Converts a result from its own version to `target`, as libcni would without the model in between.
 pub fn convert(doc: &Value, target: SpecVersion) -> Result<Value, ResultError> {
-    Document::read(doc, own_version(doc)?)?.write(target)
+    let text = Document::read(doc, own_version(doc)?)?.write(target)?;
+    Ok(json::parse(text.as_bytes())?)
 }
 
 /// The text of `cniVersion`, if it is one.
@@ -403,7 +438,7 @@ pub fn version_text(doc: &Value) -> Option<&str> {
 
 /// The `cniVersion` of a request config: the empty text if it is absent, an error if it is no text.
 pub fn request_version(request: &Value) -> Result<&str, ResultError> {
-    Ok(Members::of(request, "")?.text("cniVersion")?.unwrap_or_default())
+    Ok(Members::of(request, Place::Top)?.text("cniVersion")?.unwrap_or_default())
 }
 
 /// What a plugin that exited 0 printed on ADD: one JSON object, or `null` for `{}`. If `cniVersion` is absent, empty
@@ -412,7 +447,7 @@ pub fn from_stdout(stdout: &[u8], request_version: &str) -> Result<Value, Result
     let mut map = match json::parse(stdout)? {
         Value::Null => Map::new(),
         Value::Object(map) => map,
-        other => return Err(TypeError::new("the document", "an object", &other).into()),
+        other => return Err(TypeError::new(Place::Top, "an object", &other).into()),
     };
     // Exactly spelled, as libcni looks for it here.
     if map.get("cniVersion").and_then(Value::as_str).is_none_or(str::is_empty) {
@@ -430,12 +465,12 @@ pub fn check(doc: &Value) -> Result<SpecVersion, ResultError> {
 /// The `prevResult` of a request, as a Go plugin reads it: absent or `null` is none, without a version it has the
 /// request's, and its format must be that of the request's version. Returned raw, with its version filled in.
 pub fn prev_result(request: &Value) -> Result<Option<Value>, ResultError> {
-    let request = Members::of(request, "")?;
+    let request = Members::of(request, Place::Top)?;
     let version = request.text("cniVersion")?.unwrap_or_default();
     let Some(prev) = request.object("prevResult")? else {
         return Ok(None);
     };
-    let mut map = prev.map().clone();
+    let mut map = request.raw("prevResult").and_then(Value::as_object).cloned().unwrap_or_default();
     if prev.raw("cniVersion").is_none_or(Value::is_null) {
         set_version(&mut map, version);
     }
@@ -451,97 +486,70 @@ fn set_version(map: &mut Map, version: &str) {
     json::set(map, "cniVersion", version.into());
 }
 
-fn own_version(doc: &Value) -> Result<SpecVersion, ResultError> {
-    let version = Members::of(doc, "")?.text("cniVersion")?.unwrap_or_default();
+fn own_version<'a, N: Node<'a>>(doc: N) -> Result<SpecVersion, ResultError> {
+    let version = Members::of(doc, Place::Top)?.text("cniVersion")?.unwrap_or_default();
     SpecVersion::from_text(version)
         .ok_or_else(|| ResultError::UnsupportedVersion { version: quoted(version) })
 }
 
 /// A list of objects, without any `null`.
-fn elements<T>(
-    members: &Members<'_>,
+fn elements<'a, N: Node<'a>, T>(
+    members: &Members<'a, '_, N>,
     name: &str,
-    read: impl Fn(&Members<'_>) -> Result<T, ResultError>,
+    read: impl Fn(&Members<'a, '_, N>) -> Result<T, ResultError>,
 ) -> Result<Vec<T>, ResultError> {
-    let elements = members.list(name)?.iter().enumerate();
-    elements
-        .map(|(i, element)| {
-            let place = format!("{}[{i}]", members.place(name));
-            match element {
-                Value::Null => Err(ResultError::Null { place }),
-                element => read(&Members::of(element, place)?),
-            }
-        })
-        .collect()
+    let elements = members.list(name)?;
+    let mut list = Vec::with_capacity(elements.len());
+    for (i, element) in elements.enumerate() {
+        let place = members.element(name, i);
+        if element.is_null() {
+            return Err(ResultError::Null { place: place.to_string() });
+        }
+        list.push(read(&Members::of(element, place)?)?);
+    }
+    Ok(list)
 }
 
-pub(crate) fn read_routes(members: &Members<'_>) -> Result<Vec<Route>, ResultError> {
+pub(crate) fn read_routes<'a, N: Node<'a>>(members: &Members<'a, '_, N>) -> Result<Vec<Route>, ResultError> {
     elements(members, "routes", Route::read)
 }
 
-pub(crate) fn read_net(members: &Members<'_>, name: &str) -> Result<IpNet, ResultError> {
-    let place = || members.place(name);
-    if members.raw(name).is_none() {
-        return Err(ResultError::Missing { place: place() });
-    }
-    // A null is the empty text to Go here, and no address.
-    let text = members.text(name)?.unwrap_or_default();
+pub(crate) fn read_net<'a, N: Node<'a>>(
+    members: &Members<'a, '_, N>,
+    name: &str,
+) -> Result<IpNet, ResultError> {
+    let place = || members.place(name).to_string();
+    let Some(text) = members.text(name)? else {
+        // A null is the empty text to Go here, and no address.
+        return Err(match members.raw(name) {
+            None => ResultError::Missing { place: place() },
+            Some(_) => ResultError::BadCidr { place: place(), text: quoted("") },
+        });
+    };
     IpNet::parse(text).map_err(|_| ResultError::BadCidr { place: place(), text: quoted(text) })
 }
 
 /// Absent and empty are none.
-pub(crate) fn read_ip(members: &Members<'_>, name: &str) -> Result<Option<IpAddr>, ResultError> {
+pub(crate) fn read_ip<'a, N: Node<'a>>(
+    members: &Members<'a, '_, N>,
+    name: &str,
+) -> Result<Option<IpAddr>, ResultError> {
     let Some(text) = members.text(name)?.filter(|text| !text.is_empty()) else {
         return Ok(None);
     };
-    let bad = || ResultError::BadIp { place: members.place(name), text: quoted(text) };
+    let bad = || ResultError::BadIp { place: members.place(name).to_string(), text: quoted(text) };
     parse_ip(text).map(Some).ok_or_else(bad)
 }
 
-fn nonzero(members: &Members<'_>, name: &str) -> Result<Option<i64>, ResultError> {
+fn nonzero<'a, N: Node<'a>>(members: &Members<'a, '_, N>, name: &str) -> Result<Option<i64>, ResultError> {
     Ok(members.integer(name)?.filter(|number| *number != 0))
 }
 
-pub(crate) fn document(version: SpecVersion) -> Map {
-    let mut doc = Map::new();
-    doc.insert("cniVersion".into(), version.as_str().into());
+/// The beginning of a document.
+pub(crate) fn document(text: &mut String, version: SpecVersion) -> Object<'_> {
+    let mut doc = Object::begin(text);
+    doc.text("cniVersion", version.as_str());
     doc
-}
-
-pub(crate) fn put_list(map: &mut Map, name: &str, elements: impl Iterator<Item = Map>) {
-    let elements: Vec<_> = elements.map(Value::Object).collect();
-    if !elements.is_empty() {
-        map.insert(name.into(), Value::Array(elements));
-    }
-}
-
-fn put_text(map: &mut Map, name: &str, text: Option<String>) {
-    if let Some(text) = text.filter(|text| !text.is_empty()) {
-        map.insert(name.into(), text.into());
-    }
-}
-
-fn put_texts(map: &mut Map, name: &str, texts: Vec<String>) {
-    if !texts.is_empty() {
-        map.insert(name.into(), texts.into());
-    }
-}
-
-fn put_nonzero(map: &mut Map, name: &str, number: Option<i64>) {
-    if let Some(number) = number.filter(|number| *number != 0) {
-        map.insert(name.into(), number.into());
-    }
-}
-
-pub(crate) fn put_ip(map: &mut Map, name: &str, addr: Option<IpAddr>) {
-    if let Some(addr) = addr {
-        map.insert(name.into(), addr.to_canonical().to_string().into());
-    }
-}
-
-pub(crate) fn put_others(map: &mut Map, extra: Map, known: &[&str]) {
-    let unknown = |name: &str| !known.iter().any(|known| json::same_name(known, name));
-    map.extend(extra.into_iter().filter(|(name, value)| unknown(name) && !value.is_null()));
 }
 
 #[cfg(test)]

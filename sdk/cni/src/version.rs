@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use serde_json::json;
 
-use crate::json::{JsonError, Members, TypeError, Value, parse};
+use crate::json::{JsonError, TypeError, Value, parse};
+use crate::members::{Members, Place};
 use crate::text::quoted;
 
 /// A released version of the specification.
@@ -134,7 +135,7 @@ impl VersionReply {
     /// Reads stdout as libcni does: a reply of 0.2.0 without a list means 0.1.0 and 0.2.0.
     pub fn parse(stdout: &[u8]) -> Result<Self, ReplyError> {
         let document = parse(stdout)?;
-        let reply = Members::of(&document, "")?;
+        let reply = Members::of(&document, Place::Top)?;
         let cni_version = reply.filled_text("cniVersion")?;
         let mut supported = reply.texts("supportedVersions")?;
         let cni_version = cni_version.ok_or(ReplyError::Incomplete("cniVersion"))?;

@@ -29,17 +29,17 @@ impl Document {
     /// The result in the 1.1.0 model, whatever known version it is of. Members that the model does not know
     /// stay in the `extra` of their object.
     pub fn result(&self) -> Result<CniResult, Error> {
-        CniResult::read(&self.value()?)
+        CniResult::parse(self.text.as_bytes())
             .map(|(result, _)| result)
             .map_err(|e| Error::InvalidResult(format!("the result: {e}")))
     }
 
     /// A result of version 1.1.0.
     pub fn from_result(result: &CniResult) -> Result<Document, Error> {
-        let value = result
-            .to_value(SpecVersion::NEWEST)
+        let text = result
+            .to_text(SpecVersion::NEWEST)
             .map_err(|e| Error::InvalidResult(format!("the changed result: {e}")))?;
-        Ok(Document { format: format!("{PREFIX}{}", SpecVersion::NEWEST.as_str()), text: json::text(&value) })
+        Ok(Document { format: format!("{PREFIX}{}", SpecVersion::NEWEST.as_str()), text })
     }
 }
 

@@ -38,10 +38,13 @@ pub(crate) fn result(bytes: &[u8]) {
         assert_clean(&written);
         assert_eq!(result::convert(&written, target).as_ref(), Ok(&written), "not stable");
     }
-    if let Ok((model, version)) = CniResult::read(&doc) {
+    let read = CniResult::read(&doc);
+    assert_eq!(CniResult::parse(doc.to_string().as_bytes()), read);
+    if let Ok((model, version)) = read {
         assert_eq!(checked, Ok(version));
         let newest = model.to_value(SpecVersion::NEWEST).expect("1.1.0 can say everything");
-        assert_eq!(CniResult::read(&newest).map(|(model, _)| model), Ok(model));
+        assert_eq!(CniResult::read(&newest).map(|(model, _)| model).as_ref(), Ok(&model));
+        assert_eq!(model.to_text(SpecVersion::NEWEST), Ok(newest.to_string()));
         assert_eq!(result::convert(&doc, SpecVersion::NEWEST), Ok(newest));
     }
 }
