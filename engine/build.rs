@@ -1,5 +1,5 @@
-//! Builds the built-in stages from source to components, compiles them with the engine configuration that the
-//! binary uses, and writes the table `builtin.rs` that the binary includes.
+//! Builds the built-in stages from source, each as a component and all as one, compiles the one with the engine
+//! configuration that the binary uses, and writes the table `builtin.rs` that the binary includes.
 
 #[path = "build/mod.rs"]
 mod stages;
@@ -17,7 +17,6 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
 
 use stages::Result;
 use stages::component::{self, Description};
@@ -49,44 +48,41 @@ fn run() -> Result<()> {
         "sdk",
         "wit",
         "engine/build",
+        "engine/builtins",
         "engine/build.rs",
         "engine/src/wasm/config.rs",
     ] {
         println!("cargo::rerun-if-changed={}", workspace.join(path).display());
     }
 
-    let packages: Vec<String> = BUILTINS.iter().map(|name| format!("-pcatena-plugin-{name}")).collect();
-    let mut select: Vec<&str> = vec!["--lib"];
-    select.extend(packages.iter().map(String::as_str));
-    let modules =
-        Toolchain::find()?.build(&Request { workspace, target_dir: &target_dir, select: &select })?;
-
-    let engine = compiler()?;
-    let mut stages = Vec::new();
-    for name in BUILTINS {
-        let core = modules.join(format!("catena_plugin_{}.wasm", name.replace('-', "_")));
+    let toolchain = Toolchain::find()?;
+    let build = |select: &[&str]| toolchain.build(&Request { workspace, target_dir: &target_dir, select });
+    let component = |folder: &Path, name: &str| -> Result<Vec<u8>> {
+        let core = folder.join(format!("{}.wasm", name.replace('-', "_")));
         let core = fs::read(&core).map_err(|e| format!("{}: {e}", core.display()))?;
-        let wasm = component::encode(&core).map_err(|e| format!("stage {name}: {e}"))?;
-        let description = component::describe(&wasm).map_err(|e| format!("stage {name}: {e}"))?;
-        stages.push((name, wasm, description));
-    }
-    // A compiler without optimisation, as build scripts are, takes seconds for each.
-    let artifacts: Vec<Result<Vec<u8>>> = thread::scope(|scope| {
-        let start = |(name, wasm, description): &(&'static str, Vec<u8>, Description)| {
-            let (name, wasm, digest) = (*name, wasm.clone(), description.digest.clone());
-            let (engine, folder) = (&engine, &target_dir);
-            scope.spawn(move || compile(engine, folder, name, &wasm, &digest))
-        };
-        let threads: Vec<_> = stages.iter().map(start).collect();
-        threads.into_iter().map(|thread| thread.join().map_err(|_| "the compiler panicked")?).collect()
-    });
+        component::encode(&core).map_err(|e| format!("{name}: {e}"))
+    };
+
+    // In calls of their own: in one, cargo would give the stages in the common module exports of their own as well.
+    let packages: Vec<String> = BUILTINS.iter().map(|name| format!("-pcatena-plugin-{name}")).collect();
+    let select: Vec<&str> = ["--lib"].into_iter().chain(packages.iter().map(String::as_str)).collect();
+    let folder = build(&select)?;
     let mut table = String::new();
-    for ((name, wasm, description), artifact) in stages.iter().zip(artifacts) {
-        let artifact = artifact?;
-        write(&out_dir.join(format!("{name}.cwasm")), &artifact)?;
-        write_entry(&mut table, name, wasm.len(), description, artifact.len());
+    for name in BUILTINS {
+        let wasm = component(&folder, &format!("catena-plugin-{name}"))?;
+        let description = component::describe(&wasm).map_err(|e| format!("stage {name}: {e}"))?;
+        write_entry(&mut table, name, wasm.len(), &description);
     }
-    let table = format!("pub static BUILTINS: [Builtin; {}] = [\n{table}];\n", BUILTINS.len());
+    let wasm = component(&build(&["--lib", "-pcatena-builtins"])?, "catena-builtins")?;
+    let artifact = compile(&compiler()?, &target_dir, &wasm)?;
+    write(&out_dir.join("builtins.cwasm"), &artifact)?;
+    let table = format!(
+        "pub static BUILTINS: [Builtin; {}] = [\n{table}];\n\
+         static ARTIFACT: PageAligned<[u8; {}]> =\n    \
+         PageAligned(*include_bytes!(concat!(env!(\"OUT_DIR\"), \"/builtins.cwasm\")));\n",
+        BUILTINS.len(),
+        artifact.len()
+    );
     write(&out_dir.join("builtin.rs"), table.as_bytes())
 }
 
@@ -117,25 +113,19 @@ fn compiler() -> Result<wasmtime::Engine> {
 }
 
 /// The artifact, compiled unless another profile's build has done so with this very configuration.
-fn compile(
-    engine: &wasmtime::Engine,
-    folder: &Path,
-    name: &str,
-    wasm: &[u8],
-    digest: &str,
-) -> Result<Vec<u8>> {
+fn compile(engine: &wasmtime::Engine, folder: &Path, wasm: &[u8]) -> Result<Vec<u8>> {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
     // What the hash does not know: the optimisation level, and the missing symbols.
     "speed and size, stripped".hash(&mut hasher);
-    digest.hash(&mut hasher);
-    let cached = folder.join(format!("{name}-{:016x}.cwasm", hasher.finish()));
+    component::digest(wasm).hash(&mut hasher);
+    let cached = folder.join(format!("builtins-{:016x}.cwasm", hasher.finish()));
     if let Ok(artifact) = fs::read(&cached) {
         return Ok(artifact);
     }
     let artifact =
-        engine.precompile_component(wasm).map_err(|e| format!("stage {name} does not compile: {e:#}"))?;
-    let artifact = strip(&artifact).map_err(|e| format!("stage {name}: {e}"))?;
+        engine.precompile_component(wasm).map_err(|e| format!("the stages do not compile: {e:#}"))?;
+    let artifact = strip(&artifact).map_err(|e| format!("the stages' artifact: {e}"))?;
     // Builds of several profiles may run at once.
     let partial = cached.with_extension(std::process::id().to_string());
     write(&partial, &artifact)?;
@@ -143,19 +133,28 @@ fn compile(
     Ok(artifact)
 }
 
-fn write_entry(table: &mut String, name: &str, size: usize, description: &Description, length: usize) {
+fn write_entry(table: &mut String, name: &str, size: usize, description: &Description) {
     let Description { digest, exports, imports, contract, wants } = description;
     // Writing to a String does not fail.
     let _ = write!(
         table,
         "    Builtin {{\n        name: {name:?},\n        digest: {digest:?},\n        size: {size},\n        \
          exports: &{exports:?},\n        imports: &{imports:?},\n        contract: {contract:?},\n        \
-         wants: {:?},\n        artifact: {{\n            \
-         static ARTIFACT: PageAligned<[u8; {length}]> =\n                \
-         PageAligned(*include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{name}.cwasm\")));\n            \
-         &ARTIFACT.0\n        }},\n    }},\n",
+         wants: {:?},\n        role: Role::{},\n        artifact: &ARTIFACT.0,\n    }},\n",
         wants.to_string(),
+        pascal_case(name),
     );
+}
+
+/// As wasmtime's macro names the cases of an enum.
+fn pascal_case(name: &str) -> String {
+    let mut text = String::new();
+    for word in name.split('-') {
+        let (first, rest) = word.split_at(1);
+        text.push_str(&first.to_uppercase());
+        text.push_str(rest);
+    }
+    text
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {

@@ -3,7 +3,6 @@
 
 #![allow(unsafe_code, reason = "artifacts are native code")]
 
-use std::collections::BTreeMap;
 use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 use std::ptr::NonNull;
@@ -16,13 +15,13 @@ use super::builtin::Builtin;
 use super::error::ModuleError;
 use crate::node::{Digest, Installed, OwnedDir};
 
-/// Runs a built-in artifact in place, inside the executable. wasmtime takes each place once, so all that a process
-/// makes of it is one and the same.
+/// Runs the artifact of the built-in stages in place, inside the executable. wasmtime takes each place once, so all
+/// that a process makes of it is one and the same.
 pub(super) fn builtin(engine: &Engine, builtin: &Builtin) -> Result<Component, ModuleError> {
-    static LOADED: Mutex<BTreeMap<&str, Component>> = Mutex::new(BTreeMap::new());
-    // A panic while it was held leaves the map as it was.
+    static LOADED: Mutex<Option<Component>> = Mutex::new(None);
+    // A panic while it was held leaves it as it was.
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(component) = loaded.get(builtin.name) {
+    if let Some(component) = &*loaded {
         return Ok(component.clone());
     }
     // SAFETY: the bytes are what the build script compiled with this very configuration; they live as long as
@@ -33,8 +32,7 @@ pub(super) fn builtin(engine: &Engine, builtin: &Builtin) -> Result<Component, M
         digest: builtin.digest.to_owned(),
         cause: format!("its artifact is not for this engine: {error:#}"),
     })?;
-    loaded.insert(builtin.name, component.clone());
-    Ok(component)
+    Ok(loaded.insert(component).clone())
 }
 
 /// Maps an installed artifact.

@@ -22,3 +22,10 @@ wasmtime::component::bindgen!({
     world: "catena:host/host",
     imports: { default: trappable },
 });
+
+/// What the module of the built-in stages asks besides.
+pub mod builtins {
+    wasmtime::component::bindgen!({ path: "builtins/wit", world: "builtins", imports: { default: trappable } });
+}
+
+pub use builtins::catena::builtins::role::{self, Stage as Role};

@@ -1,10 +1,14 @@
 //! The stages inside the executable. The build script writes the table (see `engine/build.rs`).
 
-/// A built-in stage: the artifact that was compiled from it, and what its component says about itself.
+use super::bindings::Role;
+
+/// A built-in stage: what its component says about itself, and the artifact that has it. That is one for all of them,
+/// since most of their code is the same; an instance is told which stage it is, and is linked with what that stage was
+/// granted.
 #[derive(Debug)]
 pub struct Builtin {
     pub name: &'static str,
-    /// `sha256:…` of the component (not of the artifact).
+    /// `sha256:…` of the stage's own component (not of the artifact).
     pub digest: &'static str,
     /// Size of the component in bytes.
     pub size: usize,
@@ -16,7 +20,9 @@ pub struct Builtin {
     pub contract: &'static str,
     /// The grants that it needs, as JSON (custom section `catena:wants`).
     pub wants: &'static str,
-    /// The compiled artifact; starts on a page of its own, so that it can run where it is.
+    /// What an instance answers when it asks for its role.
+    pub(crate) role: Role,
+    /// The compiled artifact of all built-in stages; starts on a page of its own, so that it can run where it is.
     pub artifact: &'static [u8],
 }
 

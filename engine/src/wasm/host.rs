@@ -2,6 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::bindings::{Role, role};
 use super::limits::{self, Exceeded, Late, Meter};
 use super::text::plain;
 use super::wasi::Wasi;
@@ -127,6 +128,8 @@ pub(super) struct State {
     /// What the module itself logged last as an error, though there may have been no room for it: a panic's message,
     /// if there was one.
     pub(super) last_error: Option<String>,
+    /// Which of the built-in stages runs.
+    pub(super) role: Option<Role>,
     calls: u32,
     changes: usize,
     log_calls: usize,
@@ -146,6 +149,7 @@ impl State {
             grants,
             meter: Meter::new(limits),
             wasi,
+            role: None,
             last_error: None,
             calls: 0,
             changes: 0,
@@ -227,5 +231,11 @@ impl State {
             undo.leftover.push(format!("and {left} more"));
         }
         self.host.failed_calls.push(FailedCall { call, errors, more, denied, changed, undo });
+    }
+}
+
+impl role::Host for State {
+    fn which(&mut self) -> wasmtime::Result<Role> {
+        self.role.ok_or_else(|| wasmtime::Error::msg("this module is none of the built-in stages"))
     }
 }

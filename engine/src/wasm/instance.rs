@@ -137,7 +137,8 @@ impl Module {
         let runtime = wasi.as_ref().map(Wasi::runtime);
         // What earlier runs left is not this run's.
         host.failed_calls.clear();
-        let state = State::new(host, Arc::clone(&self.name), Arc::clone(&self.grants), self.limits, wasi);
+        let mut state = State::new(host, Arc::clone(&self.name), Arc::clone(&self.grants), self.limits, wasi);
+        state.role = self.role;
         let mut store = limits::store(linked.pre.engine(), state);
         // wasmtime catches a host function's panic before the guest's frames and goes on with it behind them. It must
         // not take the journal with it.

@@ -6,6 +6,7 @@ use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
 use super::artifact;
 use super::bindings::catena::stage::{links, log, routes};
 use super::bindings::exports::catena::stage::{admit, arrange, settings, stage};
+use super::bindings::{Role, role};
 use super::builtin::Builtin;
 use super::call::Export;
 use super::engine::engine;
@@ -21,6 +22,8 @@ pub struct Module {
     digest: String,
     pub(super) grants: Arc<Grants>,
     pub(super) limits: Limits,
+    /// Which of the built-in stages it is.
+    pub(super) role: Option<Role>,
     exports: Vec<Export>,
     linked: LazyLock<Result<Linked, ModuleError>, Link>,
 }
@@ -105,7 +108,7 @@ impl Facts<'_> {
     /// [`ModuleError::Contract`] or [`ModuleError::Ungranted`].
     pub fn verify(self, component: &Component) -> Result<(), ModuleError> {
         self.check()?;
-        Linked::new(&self, component).map(drop)
+        Linked::new(&self, component, false).map(drop)
     }
 }
 
@@ -117,25 +120,26 @@ impl Module {
         limits: Limits,
         component: &Component,
     ) -> Result<Self, ModuleError> {
-        let linked = Linked::new(&facts, component)?;
-        Ok(Self::new(&facts, limits, Box::new(|| Ok(linked))))
+        let linked = Linked::new(&facts, component, false)?;
+        Ok(Self::new(&facts, limits, None, Box::new(|| Ok(linked))))
     }
 
     /// A built-in module whose facts were checked. Its artifact is part of this executable, so it fits, and is read
     /// when the module is first needed.
     pub(super) fn builtin(facts: Facts<'static>, limits: Limits, builtin: &'static Builtin) -> Self {
         let copy = facts.clone();
-        let link = move || Linked::new(&copy, &artifact::builtin(engine()?, builtin)?);
-        Self::new(&facts, limits, Box::new(link))
+        let link = move || Linked::new(&copy, &artifact::builtin(engine()?, builtin)?, true);
+        Self::new(&facts, limits, Some(builtin.role), Box::new(link))
     }
 
-    fn new(facts: &Facts<'_>, limits: Limits, link: Link) -> Self {
+    fn new(facts: &Facts<'_>, limits: Limits, role: Option<Role>, link: Link) -> Self {
         let exports = Export::ALL.into_iter().filter(|export| facts.exports.contains(&export.as_str()));
         Self {
             name: facts.name.into(),
             digest: facts.digest.to_owned(),
             grants: Arc::new(facts.grants.clone()),
             limits,
+            role,
             exports: exports.collect(),
             linked: LazyLock::new(link),
         }
@@ -173,9 +177,16 @@ impl Module {
 }
 
 impl Linked {
-    fn new(facts: &Facts<'_>, component: &Component) -> Result<Self, ModuleError> {
+    fn new(facts: &Facts<'_>, component: &Component, is_builtin: bool) -> Result<Self, ModuleError> {
         let wasi = facts.imports.iter().any(|import| is_wasi(import));
-        let linker = linker(component, &facts.grants, wasi);
+        let linker = linker(component, &facts.grants, wasi).and_then(|mut linker| {
+            if is_builtin {
+                role::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;
+                // The component imports what any of the stages needs. What this one was not granted is not there.
+                linker.define_unknown_imports_as_traps(component)?;
+            }
+            Ok(linker)
+        });
         let pre = linker.and_then(|linker| linker.instantiate_pre(component));
         let pre =
             pre.map_err(|error| facts.contract_error(format!("it does not fit this catena: {error:#}")))?;

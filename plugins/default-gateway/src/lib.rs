@@ -11,7 +11,7 @@ mod links;
 mod result;
 mod stage;
 
-use catena_sdk::{Module, export_stage};
+use catena_sdk::Module;
 
 pub use config::Config;
 
@@ -23,7 +23,8 @@ impl Module for DefaultGateway {
     type Config = Config;
 }
 
-export_stage!(DefaultGateway: arrange, stage, settings; wants = r#"{
+#[cfg(feature = "component")]
+catena_sdk::export_stage!(DefaultGateway: arrange, stage, settings; wants = r#"{
     "log": true, "links": true,
     "routes": {"links": ["@attachment"], "ops": ["read", "delete-default", "add"], "tables": [254]},
     "result": ["routes"]

@@ -4,7 +4,7 @@
 //! A result without interfaces and addresses gets the tag `empty` if the pod has no link of that name, and
 //! `opaque` if it has one: the link and its routes are there, though the result says nothing.
 
-use catena_sdk::{Call, Document, Error, Host, Module, Outcome, Settings, Stage, export_stage};
+use catena_sdk::{Call, Document, Error, Host, Module, Outcome, Settings, Stage};
 use serde::Deserialize;
 
 /// The module.
@@ -54,7 +54,8 @@ impl Stage for EmptyResult {
     }
 }
 
-export_stage!(EmptyResult: stage, settings; wants = r#"{"log": true, "links": true}"#);
+#[cfg(feature = "component")]
+catena_sdk::export_stage!(EmptyResult: stage, settings; wants = r#"{"log": true, "links": true}"#);
 
 #[cfg(test)]
 mod tests {

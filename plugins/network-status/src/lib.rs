@@ -8,7 +8,7 @@ mod elements;
 mod lenient;
 
 use catena_sdk::route::{Family, Route};
-use catena_sdk::{Call, Document, Error, Host, Mode, Module, Outcome, Settings, Stage, export_stage};
+use catena_sdk::{Call, Document, Error, Host, Mode, Module, Outcome, Settings, Stage};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -47,7 +47,8 @@ impl Stage for NetworkStatus {
     }
 }
 
-export_stage!(NetworkStatus: stage, settings; wants = r#"{
+#[cfg(feature = "component")]
+catena_sdk::export_stage!(NetworkStatus: stage, settings; wants = r#"{
     "log": true, "links": true,
     "routes": {"links": ["@attachment"], "ops": ["read"], "tables": [254]},
     "publish": ["k8s.v1.cni.cncf.io/network-status"]

@@ -1,7 +1,7 @@
 //! The built-in stage `result-conversion`: a CNI result of any known version becomes one of 1.1.0, which the
 //! stages after it work on. One that cannot be converted stays as it is, tagged `unconverted`.
 
-use catena_sdk::{Call, Document, Error, Host, Level, Module, Outcome, Settings, Stage, export_stage};
+use catena_sdk::{Call, Document, Error, Host, Level, Module, Outcome, Settings, Stage};
 use serde::Deserialize;
 
 const UNCONVERTED: &str = "unconverted";
@@ -35,7 +35,8 @@ impl Stage for ResultConversion {
     }
 }
 
-export_stage!(ResultConversion: stage, settings; wants = r#"{
+#[cfg(feature = "component")]
+catena_sdk::export_stage!(ResultConversion: stage, settings; wants = r#"{
     "log": true, "result": ["routes", "dns", "ips", "interfaces"]
 }"#);
 
