@@ -15,7 +15,8 @@ pub struct Limits {
     pub tables: usize,
     /// Linear memories.
     pub memories: usize,
-    /// Units of fuel, which are about instructions.
+    /// Units of fuel, which are about instructions; a call gets more for each byte that it hands over
+    /// ([`FUEL_PER_BYTE`](crate::wasm::limits::FUEL_PER_BYTE)).
     pub fuel: u64,
     /// Bytes of a document that a stage returns.
     pub result: usize,

@@ -76,6 +76,13 @@ pub struct Call {
     pub context: String,
 }
 
+impl Call {
+    /// How much text it hands over.
+    pub(super) fn bytes(&self) -> usize {
+        self.config.len() + self.context.len()
+    }
+}
+
 /// A CNI document (wit: `types.document`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {

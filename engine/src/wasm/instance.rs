@@ -31,7 +31,8 @@ impl Module {
             Err(error) => return unusable(error, host),
         };
         let Some(indices) = &linked.arrange else { return missing(Export::Arrange, host) };
-        let (answer, host, usage) = self.call(linked, host, |store, instance| {
+        let bytes = call.bytes() + attachments.len();
+        let (answer, host, usage) = self.call(linked, host, bytes, |store, instance| {
             indices.load(&mut *store, instance)?.call_arrange(store, &call.into(), attachments)
         });
         let answer = answer.and_then(|text| {
@@ -50,7 +51,8 @@ impl Module {
             Err(error) => return unusable(error, host),
         };
         let Some(indices) = &linked.admit else { return missing(Export::Admit, host) };
-        let (answer, host, usage) = self.call(linked, host, |store, instance| {
+        let bytes = call.bytes() + config.len();
+        let (answer, host, usage) = self.call(linked, host, bytes, |store, instance| {
             indices.load(&mut *store, instance)?.call_admit(store, &call.into(), config)
         });
         let answer = answer.and_then(|verdict| match verdict {
@@ -70,7 +72,8 @@ impl Module {
         };
         let Some(indices) = &linked.stage else { return missing(Export::Stage, host) };
         let given = types::Document { format: document.format.clone(), text: document.text.clone() };
-        let (answer, host, usage) = self.call(linked, host, |store, instance| {
+        let bytes = call.bytes() + document.text.len();
+        let (answer, host, usage) = self.call(linked, host, bytes, |store, instance| {
             indices.load(&mut *store, instance)?.call_run(store, &call.into(), &given)
         });
         let answer = answer.and_then(|answered| {
@@ -94,7 +97,7 @@ impl Module {
             Err(error) => return unusable(error, host),
         };
         let Some(indices) = &linked.settings else { return missing(Export::Settings, host) };
-        let (answer, host, usage) = self.call(linked, host, |store, instance| {
+        let (answer, host, usage) = self.call(linked, host, config.len(), |store, instance| {
             let judged = indices.load(&mut *store, instance)?.call_validate(store, config)?;
             let Err(problems) = judged else { return Ok(Ok(Vec::new())) };
             if problems.is_empty() {
@@ -115,11 +118,12 @@ impl Module {
         (answer, host, usage)
     }
 
-    /// Instantiates, calls, and takes everything back out of the store.
+    /// Instantiates, calls with so many bytes of text, and takes everything back out of the store.
     fn call<T>(
         &self,
         linked: &Linked,
         mut host: Host,
+        bytes: usize,
         call: impl FnOnce(&mut Store<State>, &Instance) -> wasmtime::Result<Result<T, types::Error>>,
     ) -> Answer<T> {
         let start = Instant::now();
@@ -137,7 +141,8 @@ impl Module {
         let runtime = wasi.as_ref().map(Wasi::runtime);
         // What earlier runs left is not this run's.
         host.failed_calls.clear();
-        let mut state = State::new(host, Arc::clone(&self.name), Arc::clone(&self.grants), self.limits, wasi);
+        let limits = limits::of_call(self.limits, bytes);
+        let mut state = State::new(host, Arc::clone(&self.name), Arc::clone(&self.grants), limits, wasi);
         state.role = self.role;
         let mut store = limits::store(linked.pre.engine(), state);
         // wasmtime catches a host function's panic before the guest's frames and goes on with it behind them. It must
@@ -147,7 +152,7 @@ impl Module {
             inject::point("wasm/call");
             linked.pre.instantiate(&mut store).and_then(|instance| call(&mut store, &instance))
         }));
-        let fuel = self.limits.fuel.saturating_sub(store.get_fuel().unwrap_or_default());
+        let fuel = limits.fuel.saturating_sub(store.get_fuel().unwrap_or_default());
         let mut state = store.into_data();
         for (level, line) in state.wasi.as_ref().map(Wasi::lines).unwrap_or_default() {
             state.log(level, &line);
@@ -159,7 +164,7 @@ impl Module {
             Ok(Err(error)) => {
                 let stderr = || state.wasi.as_ref().and_then(Wasi::last_words);
                 let last_words = state.last_error.take().or_else(stderr);
-                Err(classify(&error, &self.limits, last_words.as_deref()))
+                Err(classify(&error, &limits, last_words.as_deref()))
             }
             Err(payload) => Err(StageError::Internal(panic::text(&*payload).to_owned())),
         };

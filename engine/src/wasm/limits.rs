@@ -37,6 +37,16 @@ pub const ROUTE: usize = 1024;
 /// Bytes of a name or place from a guest in an error text.
 pub const NAME: usize = 256;
 
+/// Units of fuel for each byte that a call hands over, beyond those of [`Limits`]: a result may have a megabyte, and
+/// whoever reads one needs more the longer it is. The built-in stages take 150 to 250 a byte.
+pub const FUEL_PER_BYTE: u64 = 500;
+
+/// The limits of a call that hands over so many bytes.
+pub(super) fn of_call(limits: Limits, bytes: usize) -> Limits {
+    let more = FUEL_PER_BYTE.saturating_mul(bytes as u64);
+    Limits { fuel: limits.fuel.saturating_add(more), ..limits }
+}
+
 /// Calls of `log` in one run. The lines beyond the limit are only counted, but each still costs the host a copy.
 pub fn log_calls(limits: &Limits) -> usize {
     limits.log_lines.saturating_mul(16)
@@ -192,6 +202,14 @@ mod tests {
         );
         assert!(!meter.memory_growing(0, 64 << 20, Some(1 << 20)).unwrap(), "beyond its own maximum");
         assert_eq!(meter.peak, 32 << 20);
+    }
+
+    #[test]
+    fn a_call_gets_more_fuel_the_more_it_hands_over() {
+        let limits = Limits { fuel: 7, ..Limits::default() };
+        assert_eq!(of_call(limits, 0), limits);
+        assert_eq!(of_call(limits, 1 << 20).fuel, 7 + (500 << 20));
+        assert_eq!(of_call(Limits { fuel: u64::MAX, ..limits }, 9).fuel, u64::MAX);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod gc;
 mod grants;
 mod harness;
 mod hostile;
+mod large;
 mod life;
 mod modules;
 mod old_results;
