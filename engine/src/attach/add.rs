@@ -71,6 +71,8 @@ pub fn add(
     let netns = sandbox::open(netns_path, session.invocation.own_netns_allowed)?;
     let modules = session.modules()?;
     let pipeline = Pipeline::select(&conf.pipeline, session.node, &modules)?;
+    // Meanwhile there is more to read, to lock and to ask the kernel.
+    pipeline.prepare();
     session.record.notes.extend(pipeline.notes.iter().cloned());
     let cache_dir = session.cache_dir(conf)?;
     let bin_dir = session.bin_dir(conf)?;
@@ -527,16 +529,12 @@ impl Adding<'_, '_> {
         let intended = if self.begun { None } else { Some(self.intended()) };
         let (container_id, netns) = (self.caller.container_id.as_str(), self.netns_path.as_str());
         let exec = exec(self.session, &self.key, self.bin_dir.as_deref(), &self.children, self.session.until);
-        let (slot, begun, pipeline) = (&mut self.slot, &mut self.begun, &self.pipeline);
+        let (slot, begun) = (&mut self.slot, &mut self.begun);
         let (attachment, ran) = (&self.attachments[position], &mut self.ran[position]);
         let ended = run_chain(attachment, &exec, container_id, netns, ran, &mut |spawned| {
             let event = spawned_event(spawned, position);
             let written = match (&intended, *begun) {
-                (Some(intended), false) => {
-                    // The disk and the delegate take longer.
-                    pipeline.prepare();
-                    slot.begin(intended, &[event])
-                }
+                (Some(intended), false) => slot.begin(intended, &[event]),
                 _ => slot.append(&event),
             };
             *begun = true;

@@ -469,7 +469,8 @@ pub fn look(
     let mut failures = Vec::new();
     for stage in stages {
         // A monitored stage has made nothing that could be looked at.
-        if stage.is_monitored() || !stage.is_due(work.tags(stage)) {
+        let is_idle = stage.is_monitored() || !stage.module.acts_on(caller.command);
+        if is_idle || !stage.is_due(work.tags(stage)) {
             continue;
         }
         let blame = blame(stage, "stage", Some(subject));

@@ -1,6 +1,7 @@
 //! The stages inside the executable. The build script writes the table (see `engine/build.rs`).
 
 use super::bindings::Role;
+use super::call::Command;
 
 /// A built-in stage: what its component says about itself, and the artifact that has it. That is one for all of them,
 /// since most of their code is the same; an instance is told which stage it is, and is linked with what that stage was
@@ -20,8 +21,11 @@ pub struct Builtin {
     pub contract: &'static str,
     /// The grants that it needs, as JSON (custom section `catena:wants`).
     pub wants: &'static str,
-    /// What an instance answers when it asks for its role.
+    /// What an instance is told when it asks for its role.
     pub(crate) role: Role,
+    /// The commands on which its `stage` does anything. On the others there is nothing that a call could change, so
+    /// none is made.
+    pub commands: &'static [Command],
     /// The compiled artifact of all built-in stages; starts on a page of its own, so that it can run where it is.
     pub artifact: &'static [u8],
 }
@@ -31,3 +35,112 @@ pub struct Builtin {
 struct PageAligned<T>(T);
 
 include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+    use crate::node::{Grants, Limits};
+    use crate::routes::kernel::Scope;
+    use crate::wasm::{Call, Document, Facts, Host, Mode, Module, Outcome, StageError};
+
+    fn builtin(name: &str) -> &'static Builtin {
+        BUILTINS.iter().find(|builtin| builtin.name == name).unwrap()
+    }
+
+    fn module(builtin: &'static Builtin, grants: Cow<'_, str>) -> Module {
+        let facts = Facts {
+            name: builtin.name,
+            digest: builtin.digest,
+            contract: builtin.contract,
+            exports: builtin.exports.to_vec(),
+            imports: builtin.imports.to_vec(),
+            wants: Grants::default(),
+            grants: Grants::parse("", &serde_json::from_str(&grants).unwrap()).unwrap(),
+        };
+        Module::builtin(facts, Limits::default(), builtin)
+    }
+
+    fn call(command: Command, mode: Mode, context: &str) -> Call {
+        Call {
+            command,
+            mode,
+            container_id: "c1".into(),
+            network: "n".into(),
+            ifname: "net1".into(),
+            position: 1,
+            config: "{}".into(),
+            context: context.into(),
+        }
+    }
+
+    fn result() -> Document {
+        let text = r#"{"cniVersion":"1.1.0","interfaces":[{"name":"net1","sandbox":"/n"}]}"#;
+        Document { format: "cni/1.1.0".into(), text: text.into() }
+    }
+
+    /// A host that would remember any call, since none could succeed.
+    fn host() -> Host {
+        Host::new("c1", Scope::default(), true)
+    }
+
+    #[test]
+    fn nothing_happens_on_the_commands_that_are_not_listed() {
+        let context = r#"{"intent":{"ipv4":{"action":"filter"}},"tags":["empty"]}"#;
+        let raw = Document { format: "raw".into(), text: "[7]".into() };
+        let mut idle = 0;
+        for builtin in &BUILTINS {
+            let module = module(builtin, builtin.wants.into());
+            assert!(module.acts_on(Command::Add));
+            for command in [Command::Check, Command::Del] {
+                for mode in [Mode::Meta, Mode::Chained] {
+                    for document in [&result(), &raw] {
+                        let (answer, host, _) = module.run(&call(command, mode, context), document, host());
+                        let is_idle = answer.is_ok_and(|outcome| outcome == Outcome::default())
+                            && host.failed_calls.is_empty()
+                            && host.logs.is_empty();
+                        assert_eq!(is_idle, !module.acts_on(command), "{} {command:?}", builtin.name);
+                        idle += usize::from(is_idle);
+                    }
+                }
+            }
+        }
+        assert_eq!(idle, 7 * 4);
+    }
+
+    #[test]
+    fn an_instance_has_only_what_its_stage_was_granted() {
+        let gateway = builtin("default-gateway");
+        let context = r#"{"intent":{"ipv4":{"action":"filter"}}}"#;
+        let run = |grants: &str| {
+            let call = call(Command::Add, Mode::Meta, context);
+            module(gateway, grants.to_owned().into()).run(&call, &result(), host())
+        };
+        let (answer, host, _) = run(gateway.wants);
+        assert!(matches!(answer, Err(StageError::Failed { .. })), "{answer:?}");
+        assert_eq!(host.failed_calls.len(), 1, "it may ask, but this host has no kernel");
+        let (answer, host, _) = run(r#"{"log": true}"#);
+        let Err(StageError::Trap { message, .. }) = answer else { panic!("{answer:?}") };
+        assert!(message.contains("unknown import"), "{message}");
+        assert_eq!(host.failed_calls.len(), 0);
+    }
+
+    #[test]
+    fn each_is_the_stage_that_it_says() {
+        let empty = Document { text: r#"{"cniVersion":"1.1.0"}"#.into(), ..result() };
+        let old = r#"{"cniVersion":"0.2.0","ip4":{"ip":"192.0.2.5/24"}}"#;
+        let old = Document { format: "cni/0.2.0".into(), text: old.into() };
+        let run = |name: &str, document: &Document| {
+            let builtin = builtin(name);
+            let call = call(Command::Add, Mode::Chained, "{}");
+            module(builtin, builtin.wants.into()).run(&call, document, host()).0
+        };
+        let converted = run("result-conversion", &old).unwrap().result.unwrap();
+        assert_eq!(converted.text, r#"{"cniVersion":"1.1.0","ips":[{"address":"192.0.2.5/24"}]}"#);
+        assert!(run("empty-result", &empty).is_err(), "it asks for a link");
+        assert_eq!(run("empty-result", &old).unwrap(), Outcome::default());
+        assert_eq!(run("network-status", &old).unwrap(), Outcome::default());
+        assert_eq!(run("default-gateway", &old).unwrap(), Outcome::default());
+    }
+}

@@ -8,7 +8,7 @@ use super::bindings::catena::stage::{links, log, routes};
 use super::bindings::exports::catena::stage::{admit, arrange, settings, stage};
 use super::bindings::{Role, role};
 use super::builtin::Builtin;
-use super::call::Export;
+use super::call::{Command, Export};
 use super::engine::engine;
 use super::error::ModuleError;
 use super::grants::{is_wasi, required, speaks, unknown_export};
@@ -24,6 +24,8 @@ pub struct Module {
     pub(super) limits: Limits,
     /// Which of the built-in stages it is.
     pub(super) role: Option<Role>,
+    /// The commands on which its `stage` is known to do something; of an installed module all are.
+    commands: &'static [Command],
     exports: Vec<Export>,
     linked: LazyLock<Result<Linked, ModuleError>, Link>,
 }
@@ -121,7 +123,7 @@ impl Module {
         component: &Component,
     ) -> Result<Self, ModuleError> {
         let linked = Linked::new(&facts, component, false)?;
-        Ok(Self::new(&facts, limits, None, Box::new(|| Ok(linked))))
+        Ok(Self::new(&facts, limits, Box::new(|| Ok(linked))))
     }
 
     /// A built-in module whose facts were checked. Its artifact is part of this executable, so it fits, and is read
@@ -129,17 +131,22 @@ impl Module {
     pub(super) fn builtin(facts: Facts<'static>, limits: Limits, builtin: &'static Builtin) -> Self {
         let copy = facts.clone();
         let link = move || Linked::new(&copy, &artifact::builtin(engine()?, builtin)?, true);
-        Self::new(&facts, limits, Some(builtin.role), Box::new(link))
+        Self {
+            role: Some(builtin.role),
+            commands: builtin.commands,
+            ..Self::new(&facts, limits, Box::new(link))
+        }
     }
 
-    fn new(facts: &Facts<'_>, limits: Limits, role: Option<Role>, link: Link) -> Self {
+    fn new(facts: &Facts<'_>, limits: Limits, link: Link) -> Self {
         let exports = Export::ALL.into_iter().filter(|export| facts.exports.contains(&export.as_str()));
         Self {
             name: facts.name.into(),
             digest: facts.digest.to_owned(),
             grants: Arc::new(facts.grants.clone()),
             limits,
-            role,
+            role: None,
+            commands: &[Command::Add, Command::Check, Command::Del],
             exports: exports.collect(),
             linked: LazyLock::new(link),
         }
@@ -168,6 +175,11 @@ impl Module {
     /// What the node allows it.
     pub fn grants(&self) -> &Grants {
         &self.grants
+    }
+
+    /// Whether its `stage` may do anything on that command.
+    pub fn acts_on(&self, command: Command) -> bool {
+        self.commands.contains(&command)
     }
 
     /// Whether it has that export.
