@@ -7,7 +7,7 @@ STATIC := -- -C target-feature=+crt-static
 export CATENA_CNI_PLUGINS ?= $(if $(wildcard /usr/lib/cni/ptp),/usr/lib/cni,$(if $(wildcard /opt/cni/bin/ptp),/opt/cni/bin,/usr/lib/cni))
 
 .PHONY: help setup build fast lint unit fuzz stages panics integration test soak soak-routes soak-faults cost runtimes demo clean
-.PHONY: bench bench-growth bench-tools instructions
+.PHONY: bench bench-growth bench-parts bench-tools instructions
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -102,6 +102,9 @@ bench-tools: setup
 bench: build bench-tools ## Measure whole calls beside the delegates alone, with the budgets (ROUNDS=100)
 	CATENA_BIN=$(abspath $(TARGET))/release/catena $(BENCH) calls --rounds $(or $(ROUNDS),100) \
 		--dir $(abspath $(TARGET))/bench/place --json $(or $(JSON),$(abspath $(TARGET))/bench/calls.json)
+
+bench-parts: setup ## Measure parts of a call inside a process (ARGS='modules' for some of them)
+	$(CARGO) bench --locked --profile fast -p catena --bench parts -- $(ARGS)
 
 bench-growth: build bench-tools ## Measure how costs grow with attachments, routes, results and state (ROUNDS=10)
 	CATENA_BIN=$(abspath $(TARGET))/release/catena $(BENCH) growth --rounds $(or $(ROUNDS),10) \

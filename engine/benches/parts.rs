@@ -1,0 +1,272 @@
+//! What the parts of a call cost inside a process: `make bench-parts`. Whole calls are in `tests/bench`.
+
+use std::time::{Duration, Instant};
+
+use catena::attach::entry::Intended;
+use catena::attach::key::Key;
+use catena::attach::ledger::Ledger;
+use catena::cni::{Conf, PipelineRef};
+use catena::node::{NodeConfig, Root};
+use catena::pipeline::selection::Pipeline;
+use catena::routes::backend::Backend;
+use catena::routes::kernel::Scope;
+use catena::wasm::{Call, Command, Document, Host, Mode, Modules};
+use catena_cni::identifier::{ContainerId, IfName, NetworkName};
+use catena_cni::json;
+use catena_cni::result::{self, CniResult};
+use catena_cni::version::SpecVersion;
+use catena_routes::{
+    Change, Family, Hop, Journal, Link, Prefix, Route, RouteSpec, SimulatedTable, Snapshot, Table,
+};
+use divan::Bencher;
+use serde_json::{Value, json};
+
+const KIB: [usize; 4] = [1, 16, 128, 1023];
+const NET1: u32 = 3;
+
+fn main() {
+    divan::main();
+}
+
+/// A result of about so many bytes: routes after what an attachment needs.
+fn document(kib: usize) -> Document {
+    let mut value = json!({
+        "cniVersion": "1.1.0",
+        "interfaces": [{"name": "net1", "mac": "02:00:00:00:00:03", "sandbox": "/run/netns/pod"}],
+        "ips": [{"interface": 0, "address": "10.80.1.2/24", "gateway": "10.80.1.1"}],
+        "routes": [{"dst": "0.0.0.0/0", "gw": "10.80.1.1"}],
+    });
+    let mut size = value.to_string().len();
+    let mut routes = Vec::new();
+    while size < kib << 10 {
+        let i = routes.len();
+        let route = json!({"dst": format!("172.{}.{}.{}/32", 16 + i / 65536, i / 256 % 256, i % 256), "gw": "10.80.1.1"});
+        size += route.to_string().len() + 1;
+        routes.push(route);
+    }
+    if let Some(list) = value["routes"].as_array_mut() {
+        list.extend(routes);
+    }
+    Document { format: "cni/1.1.0".into(), text: value.to_string() }
+}
+
+fn value(kib: usize) -> Value {
+    json::parse(document(kib).text.as_bytes()).unwrap()
+}
+
+/// A pod with two attachments, and so many routes besides.
+fn table(others: usize) -> SimulatedTable {
+    let links = vec![Link::simulated(2, "eth0"), Link::simulated(NET1, "net1")];
+    let mut table = SimulatedTable::new("pod", links, Vec::<Route>::new());
+    let mut changes = vec![
+        add("10.80.0.0/24", Hop::dev(2)),
+        add("10.80.1.0/24", Hop::dev(NET1)),
+        add("0.0.0.0/0", Hop::via("10.80.0.1".parse().unwrap(), 2)),
+    ];
+    changes.extend((0..others).map(|i| {
+        add(
+            &format!("172.{}.{}.{}/32", 16 + i / 65536, i / 256 % 256, i % 256),
+            Hop::via("10.80.0.1".parse().unwrap(), 2),
+        )
+    }));
+    table.apply(&scope(), &changes, &mut Journal::new()).unwrap();
+    table
+}
+
+fn scope() -> Scope {
+    Scope { links: vec![2, NET1], tables: vec![254] }
+}
+
+fn add(destination: &str, hop: Hop) -> Change {
+    Change::Add(RouteSpec::new(destination.parse::<Prefix>().unwrap(), vec![hop]))
+}
+
+mod parse {
+    use super::*;
+
+    #[divan::bench]
+    fn config(bencher: Bencher<'_, '_>) {
+        let delegate = |i: usize| json!({"cniVersion": "1.1.0", "name": format!("n{i}"), "type": "bridge", "ipam": {"type": "host-local"}});
+        let conf = json!({"cniVersion": "1.1.0", "name": "outer", "type": "catena", "delegates": [delegate(0), delegate(1)]});
+        let text = conf.to_string();
+        bencher.bench(|| Conf::parse(text.as_bytes(), catena::cni::Command::Add).unwrap());
+    }
+
+    #[divan::bench(args = KIB)]
+    fn json_value(bencher: Bencher<'_, '_>, kib: usize) {
+        let document = document(kib);
+        bencher.bench(|| json::parse(document.text.as_bytes()).unwrap());
+    }
+
+    #[divan::bench(args = KIB)]
+    fn result(bencher: Bencher<'_, '_>, kib: usize) {
+        let document = document(kib);
+        bencher.bench(|| CniResult::parse(document.text.as_bytes()).unwrap());
+    }
+}
+
+mod conversion {
+    use super::*;
+
+    #[divan::bench(args = KIB)]
+    fn to_0_4_0(bencher: Bencher<'_, '_>, kib: usize) {
+        let value = value(kib);
+        bencher.bench(|| result::convert(&value, SpecVersion::V0_4_0).unwrap());
+    }
+
+    #[divan::bench(args = KIB)]
+    fn from_0_2_0(bencher: Bencher<'_, '_>, kib: usize) {
+        let old = result::convert(&value(kib), SpecVersion::V0_2_0).unwrap();
+        bencher.bench(|| result::convert(&old, SpecVersion::NEWEST).unwrap());
+    }
+
+    #[divan::bench(args = KIB)]
+    fn write(bencher: Bencher<'_, '_>, kib: usize) {
+        let (result, _) = CniResult::parse(document(kib).text.as_bytes()).unwrap();
+        bencher.bench(|| result.to_text(SpecVersion::NEWEST).unwrap());
+    }
+}
+
+mod modules {
+    use super::*;
+
+    fn nowhere() -> Root {
+        Root::from_value(Some("/nonexistent".as_ref()))
+    }
+
+    fn modules() -> Modules {
+        Modules::open(&nowhere(), &NodeConfig::default()).unwrap()
+    }
+
+    fn call(command: Command, context: &Value) -> Call {
+        Call {
+            command,
+            mode: Mode::Meta,
+            container_id: "c1".into(),
+            network: "blue".into(),
+            ifname: "net1".into(),
+            position: 1,
+            config: "{}".into(),
+            context: context.to_string(),
+        }
+    }
+
+    fn host(others: usize) -> Host {
+        let mut host = Host::new("c1", scope(), false);
+        host.backend = Backend::Recorded(Box::new(table(others)));
+        host
+    }
+
+    /// Finding and checking, without making ready.
+    #[divan::bench]
+    fn select(bencher: Bencher<'_, '_>) {
+        let node = NodeConfig::default();
+        bencher.bench(|| Pipeline::select(&PipelineRef::Default, &node, &modules()).unwrap());
+    }
+
+    /// The first time in this process; wasmtime takes an artifact in place once.
+    #[divan::bench(sample_count = 1, sample_size = 1)]
+    fn artifact_load() {
+        modules().get("empty-result").unwrap().prepare();
+    }
+
+    /// Imports and exports of a module whose artifact is loaded.
+    #[divan::bench]
+    fn link(bencher: Bencher<'_, '_>) {
+        modules().get("empty-result").unwrap().prepare();
+        bencher
+            .with_inputs(|| modules().get("default-gateway").unwrap())
+            .bench_refs(|module| module.prepare());
+    }
+
+    /// The least call: an instance, and an empty config that is judged.
+    #[divan::bench]
+    fn instance_and_call(bencher: Bencher<'_, '_>) {
+        let module = modules().get("empty-result").unwrap();
+        bencher.bench(|| module.validate("{}", Host::new("c1", Scope::default(), true)).0.unwrap());
+    }
+
+    #[divan::bench]
+    fn arrange(bencher: Bencher<'_, '_>) {
+        let module = modules().get("default-gateway").unwrap();
+        let call = call(Command::Add, &json!({}));
+        let list = json!([{"position": 0, "network": "a", "ifname": "eth0", "primary": true},
+                          {"position": 1, "network": "b", "ifname": "net1", "request": {"defaultRoute": ["10.80.1.1"]}}]);
+        let list = list.to_string();
+        bencher.bench(|| module.arrange(&call, &list, Host::new("c1", Scope::default(), true)).0.unwrap());
+    }
+
+    #[divan::bench(args = ["result-conversion", "empty-result", "default-gateway", "network-status"])]
+    fn stage(bencher: Bencher<'_, '_>, name: &str) {
+        run(bencher, name, 1, &json!({"sandbox": "/run/netns/pod", "name": "b"}));
+    }
+
+    #[divan::bench(args = KIB)]
+    fn default_route_moved(bencher: Bencher<'_, '_>, kib: usize) {
+        let intent = json!({"ipv4": {"action": "override", "gateways": ["10.80.1.1"]}});
+        run(bencher, "default-gateway", kib, &json!({"sandbox": "/run/netns/pod", "intent": intent}));
+    }
+
+    fn run(bencher: Bencher<'_, '_>, name: &str, kib: usize, context: &Value) {
+        let module = modules().get(name).unwrap();
+        let (call, document) = (call(Command::Add, context), document(kib));
+        bencher.with_inputs(|| host(0)).bench_values(|host| module.run(&call, &document, host).0.unwrap());
+    }
+}
+
+mod routes {
+    use super::*;
+
+    /// Validating, planning, applying and reading back, on a simulated table.
+    #[divan::bench(args = [10, 100, 1_000, 10_000])]
+    fn swap_beside(bencher: Bencher<'_, '_>, others: usize) {
+        let table = table(others);
+        let old = RouteSpec::new(
+            Prefix::default_route(Family::V4),
+            vec![Hop::via("10.80.0.1".parse().unwrap(), 2)],
+        );
+        let changes = [Change::Delete(old), add("0.0.0.0/0", Hop::via("10.80.1.1".parse().unwrap(), NET1))];
+        bencher
+            .with_inputs(|| table.clone())
+            .bench_refs(|table| table.apply(&scope(), &changes, &mut Journal::new()).unwrap());
+    }
+}
+
+mod ledger {
+    use super::*;
+
+    fn key() -> Key {
+        Key {
+            network: NetworkName::parse("outer").unwrap(),
+            container_id: ContainerId::parse("c1").unwrap(),
+            ifname: IfName::parse("eth0").unwrap(),
+            mode: Mode::Meta,
+        }
+    }
+
+    fn intended() -> Intended {
+        serde_json::from_value(json!({
+            "schema": catena::attach::entry::SCHEMA, "network": "outer", "containerId": "c1", "ifname": "eth0",
+            "mode": "meta", "bootId": "b", "netns": "/run/netns/pod", "netnsId": [4, 1], "args": "", "binDir": null,
+            "cacheDir": "/var/lib/cni/catena", "time": 0, "pipeline": [], "attachments": []
+        }))
+        .unwrap()
+    }
+
+    /// Lock, a synced intent, and all of it removed again; beside other entries.
+    #[divan::bench(args = [0, 1_000, 10_000], sample_count = 20, sample_size = 1)]
+    fn begin_and_remove(bencher: Bencher<'_, '_>, others: usize) {
+        let folder = tempfile::tempdir().unwrap();
+        for i in 0..others {
+            std::fs::write(folder.path().join(format!("other{i}@outer@meta@eth0.json")), "{}").unwrap();
+        }
+        let ledger = Ledger::open(folder.path()).unwrap();
+        let intended = intended();
+        bencher.bench_local(|| {
+            let mut slot = ledger.lock(&key(), Instant::now() + Duration::from_secs(5)).unwrap();
+            slot.begin(&intended, &[]).unwrap();
+            slot.read().unwrap();
+            slot.remove().unwrap();
+        });
+    }
+}
