@@ -40,7 +40,7 @@ use crate::routes::journal::Journal;
 use crate::routes::kernel::Scope;
 use crate::routes::link::Link;
 use crate::routes::netns::Netns;
-use crate::wasm::{Command, Document, Mode};
+use crate::wasm::{Command, Document, Mode, Modules};
 
 /// The routing table that requests are about.
 const MAIN: u32 = 254;
@@ -86,7 +86,7 @@ pub fn add(
         mode,
     };
     let mut slot = session.ledger.lock(&key, session.until)?;
-    clear(session, conf, &key, &mut slot, &netns, netns_path)?;
+    clear(session, &modules, conf, &key, &mut slot, &netns, netns_path)?;
     let children = match session.children(&mut slot) {
         Ok(children) => children,
         Err(error) => return Err(unused(slot, error)),
@@ -159,6 +159,7 @@ pub fn mode_of(conf: &Conf) -> Mode {
 /// is an error; anything else is cleaned as DEL would.
 fn clear(
     session: &mut Session<'_>,
+    modules: &Modules,
     conf: &Conf,
     key: &Key,
     slot: &mut Slot,
@@ -185,12 +186,17 @@ fn clear(
             del::from_config(session, key, conf, Some(netns_path.to_owned()))?
         }
     };
-    let errors = delete::delete(session, slot, &deletion, None);
+    let errors = delete::delete(session, slot, &deletion, Some(modules));
     match CniError::first_of(errors) {
-        Some(error) => Err(CniError {
-            msg: format!("what is left of an earlier ADD of {key} could not be removed: {}", error.msg),
-            ..error
-        }),
+        Some(error) => {
+            let error = CniError {
+                msg: format!("what is left of an earlier ADD of {key} could not be removed: {}", error.msg),
+                ..error
+            };
+            let steps = if deletion.recorded { del::record_failure(slot, &error) } else { Vec::new() };
+            let problems = steps.into_iter().filter_map(Result::err);
+            Err(problems.fold(error, |error, problem| error.detail(problem.to_string())))
+        }
         None => {
             delete::forget_files(session, &deletion)?;
             Ok(slot.discard()?)

@@ -37,7 +37,12 @@ pub fn del(
     let key = Key { network, container_id: target.container_id.clone(), ifname: target.ifname.clone(), mode };
     let mut slot = session.ledger.lock(&key, session.until)?;
     let deletion = match deletion(session, &key, &mut slot, conf, netns) {
-        Ok(deletion) => deletion,
+        Ok(Some(deletion)) => deletion,
+        Ok(None) => {
+            slot.release()?;
+            retry::one(session, &key.stem());
+            return Ok(());
+        }
         Err(error) => {
             return Err(unused(slot, error));
         }
@@ -47,28 +52,35 @@ pub fn del(
     result
 }
 
-/// What there is to delete for a key.
+/// What there is to delete for a key; nothing where no ADD can have made anything.
 fn deletion(
     session: &mut Session<'_>,
     key: &Key,
     slot: &mut Slot,
     conf: Result<&Conf, CniError>,
     netns: Option<&str>,
-) -> Result<Deletion, CniError> {
+) -> Result<Option<Deletion>, CniError> {
     let netns = netns.map(str::to_owned);
     match slot.read()? {
         Found::Entry(entry) => {
             if let Err(error) = conf {
                 session.record.notes.push(format!("the config on stdin was not needed: {}", error.msg));
             }
-            return Ok(Deletion { entry: *entry, netns, recorded: true });
+            return Ok(Some(Deletion { entry: *entry, netns, recorded: true }));
         }
         Found::Damaged(error) => {
             session.record.notes.push(format!("ledger: the entry of {key}: {error}; using stdin"));
         }
-        Found::Nothing => {}
+        Found::Nothing => {
+            // ADD refuses such a config before it does anything, and the DEL after it must not fail for ever.
+            if let Err(error) = &conf {
+                let what = &error.msg;
+                session.record.notes.push(format!("{key} was never added, and its config cannot be: {what}"));
+                return Ok(None);
+            }
+        }
     }
-    from_config(session, key, conf?, netns)
+    from_config(session, key, conf?, netns).map(Some)
 }
 
 /// What there is to delete as far as a config tells, where the ledger has no entry that can be read.

@@ -327,9 +327,8 @@ fn end_group(group: i32, start_time: u64, notes: &mut Vec<String>) {
     if group <= 1 {
         return;
     }
-    if let Some(other) = start_time_of(group)
-        && other != start_time
-    {
+    // A group whose leader has ended may be anybody's by now; those of ours still hold the lock.
+    if start_time_of(group) != Some(start_time) {
         return;
     }
     match killpg(Pid::from_raw(group), Signal::SIGKILL) {

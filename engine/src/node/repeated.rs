@@ -17,11 +17,9 @@ pub(super) fn repeated(json: &[u8]) -> Vec<String> {
         let start = at;
         at += 1;
         match byte {
-            b'{' => frames.push(Frame::Object {
-                seen: BTreeSet::new(),
-                key: String::new(),
-                expects_key: true,
-            }),
+            b'{' => {
+                frames.push(Frame::Object { seen: BTreeSet::new(), key: String::new(), expects_key: true })
+            }
             b'[' => frames.push(Frame::Array { index: 0 }),
             b'}' | b']' => drop(frames.pop()),
             b',' => match frames.last_mut() {

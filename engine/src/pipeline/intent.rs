@@ -75,7 +75,8 @@ impl Intent {
 
     /// Reads one intent; `position` is for the error.
     pub fn from_value(value: &Value, position: usize) -> Result<Intent, IntentError> {
-        let members = members(value, ["ipv4", "ipv6"]).map_err(|what| IntentError::Intent { position, what })?;
+        let members =
+            members(value, ["ipv4", "ipv6"]).map_err(|what| IntentError::Intent { position, what })?;
         let part = |name: &'static str, family: Family| match members.get(name) {
             None => Ok(FamilyIntent::Leave),
             Some(part) => FamilyIntent::from_value(part, family).map_err(|what| IntentError::Family {

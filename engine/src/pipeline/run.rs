@@ -196,10 +196,8 @@ fn judge_configs(
         }
         let blame = blame(stage, "settings", None);
         caller.in_time(&blame)?;
-        let host = Host {
-            until: Some(caller.until),
-            ..Host::new(&caller.container_id, Scope::default(), true)
-        };
+        let host =
+            Host { until: Some(caller.until), ..Host::new(&caller.container_id, Scope::default(), true) };
         let (problems, host, usage) = stage.module.validate(&stage.config, host);
         let traces = Traces::of(host);
         let result = problems.and_then(|problems| match problems.is_empty() {

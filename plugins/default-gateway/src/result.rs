@@ -40,9 +40,8 @@ pub(crate) fn tells(route: &result::Route, destination: Prefix) -> bool {
 /// A kept route that the delegate has told already is not told twice. Where it left out the gateway, which it took from
 /// its addresses, the gateway is put in: the filter takes it away there.
 fn tell_kept(result: &mut CniResult, destination: Prefix, gateway: Option<IpAddr>) {
-    let find = |gateway| {
-        result.routes.iter().position(|route| tells(route, destination) && route.gw == gateway)
-    };
+    let find =
+        |gateway| result.routes.iter().position(|route| tells(route, destination) && route.gw == gateway);
     match find(gateway).or_else(|| find(None)).and_then(|place| result.routes.get_mut(place)) {
         Some(telling) => telling.gw = gateway,
         None => result.routes.extend(told(destination).map(|dst| result::Route::new(dst, gateway))),

@@ -314,7 +314,10 @@ mod tests {
         assert_eq!(host.calls(), 4);
         assert_eq!(
             host.changes(),
-            ["net.ipv6.conf.net1.accept_ra_defrtr: 1 -> 0", "- default via fd01::1 dev net1 proto boot metric 1024"]
+            [
+                "net.ipv6.conf.net1.accept_ra_defrtr: 1 -> 0",
+                "- default via fd01::1 dev net1 proto boot metric 1024"
+            ]
         );
         let allowed = bridge();
         let call = call(Action::Leave, Action::Filter).config(json!({"ra": "allow"}));

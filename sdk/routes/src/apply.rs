@@ -12,8 +12,8 @@ use crate::slot::{Slot, SlotChange, shown};
 use crate::undo::undo;
 use crate::wire::{Failure, Wire};
 use crate::{
-    Applied, ApplyFailure, Change, Entry, Errno, ErrorKind, Family, Journal, LinkRef, Mark, Route, RouteError,
-    RouteSpec, Scope, Sysctl, Undo,
+    Applied, ApplyFailure, Change, Entry, Errno, ErrorKind, Family, Journal, LinkRef, Mark, Route,
+    RouteError, RouteSpec, Scope, Sysctl, Undo,
 };
 
 /// How often hops that were hidden are made what they shall be; each time shows more of them.

@@ -460,8 +460,7 @@ struct After<'a> {
 impl Lookup for After<'_> {
     fn covering(&self, table: u32, addr: IpAddr) -> Vec<&Route> {
         let untouched = |route: &&Route| !self.slots.contains_key(&route.slot());
-        let mut routes: Vec<&Route> =
-            self.now.covering(table, addr).into_iter().filter(untouched).collect();
+        let mut routes: Vec<&Route> = self.now.covering(table, addr).into_iter().filter(untouched).collect();
         routes.extend(self.changed.covering(table, addr));
         routes
     }

@@ -112,10 +112,9 @@ fn a_failure_before_the_delegates_is_passed_over_where_that_is_asked_for() {
     assert_eq!(last["attachments"][0]["stages"][0]["outcome"], "passed over", "{last}");
     pod.del(&skipping, Some(&result)).done();
     // One that nobody lets pass, and a denial, which nothing lets pass.
-    for (index, config, code) in [
-        (2, json!({"rewrite": {"/nowhere": 1}}), 7),
-        (2, json!({"deny": "no pods today"}), 105),
-    ] {
+    for (index, config, code) in
+        [(2, json!({"rewrite": {"/nowhere": 1}}), 7), (2, json!({"deny": "no pods today"}), 105)]
+    {
         let mut failing = skipping.clone();
         failing["pipeline"] = pipeline.clone();
         failing["pipeline"][index]["config"] = config;

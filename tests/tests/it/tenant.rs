@@ -229,7 +229,8 @@ fn on_a_bridge(rewrites: Value) -> Value {
     delegate["bridge"] = json!("br-pods");
     delegate["mtu"] = json!(1500);
     let mut outer = conf::catena(json!([delegate]));
-    outer["pipeline"] = json!([{"stage": "probe", "config": {"rewrite": rewrites}}, {"stage": "result-conversion"}]);
+    outer["pipeline"] =
+        json!([{"stage": "probe", "config": {"rewrite": rewrites}}, {"stage": "result-conversion"}]);
     outer
 }
 
@@ -267,7 +268,8 @@ fn what_the_baseline_has_admitted_is_not_changed_behind_its_back() {
 #[test]
 fn a_repeated_key_of_a_nodes_file_is_refused() {
     let world = world_with(json!({}));
-    let text = r#"{"modules": {"probe": {"grants": {}}, "probe": {"grants": {"publish": ["example.com/x"]}}}}"#;
+    let text =
+        r#"{"modules": {"probe": {"grants": {}}, "probe": {"grants": {"publish": ["example.com/x"]}}}}"#;
     world.write("/etc/catena/node.json", text);
     let pod = Pod::new(&world, "pod");
     pod.add(&one()).fails_with(7, &["/etc/catena/node.json", "modules.probe is there more than once"]);

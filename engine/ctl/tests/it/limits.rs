@@ -173,7 +173,9 @@ const APPLY: &str = r#"(import "catena:stage/routes@0.1.0" "apply" (func $apply 
 fn route_changes() {
     // All zero, each change adds a route to 0.0.0.0/0. There is no namespace here, so each call fails.
     let apply = |calls: u32, changes: u32| {
-        let call = format!("(drop (memory.grow (i32.const 4))) (call $apply (i32.const 131072) (i32.const {changes}) (i32.const 2048))");
+        let call = format!(
+            "(drop (memory.grow (i32.const 4))) (call $apply (i32.const 131072) (i32.const {changes}) (i32.const 2048))"
+        );
         stage(APPLY, &repeated(calls, &call))
     };
     let grant = &[r#"routes={"ops":["read"]}"#];

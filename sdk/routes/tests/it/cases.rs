@@ -256,8 +256,7 @@ fn settings_come_first_and_go_last() {
 fn an_advertisement_between_look_and_setting_is_seen() {
     let learned = Route { protocol: 9, ..default_via("fe80::1", NET1).to_route() };
     let mut wire = Recorder { table: world(), requests: Vec::new(), router: Some(learned) };
-    let changes =
-        [Change::IgnoreRouterAdvertisements(NET1), Change::Add(default_via("fd01::1", NET1))];
+    let changes = [Change::IgnoreRouterAdvertisements(NET1), Change::Add(default_via("fd01::1", NET1))];
     let mut journal = Journal::new();
     let failure = wire.apply(&main_table(&[NET1]), &changes, &mut journal).unwrap_err();
     assert_eq!(kinds(&failure.errors), [ErrorKind::Exists]);
@@ -271,8 +270,7 @@ fn an_advertisement_between_look_and_setting_is_seen() {
 fn many_faults_of_a_route_are_told_once() {
     let hops = vec![Hop::via(ip("10.1.0.1"), NET1); 200];
     let spec = RouteSpec::new(Prefix::default_route(Family::V4), hops);
-    let failure =
-        world().apply(&main_table(&[NET1]), &[Change::Add(spec)], &mut Journal::new()).unwrap_err();
+    let failure = world().apply(&main_table(&[NET1]), &[Change::Add(spec)], &mut Journal::new()).unwrap_err();
     assert_eq!(kinds(&failure.errors), [ErrorKind::Invalid]);
 }
 
