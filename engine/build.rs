@@ -2,7 +2,11 @@
 //! binary uses, and writes the table `builtin.rs` that the binary includes.
 
 #[path = "build/mod.rs"]
+#[allow(dead_code, reason = "each program that builds stages uses a part of it")]
 mod stages;
+
+#[path = "build/key.rs"]
+mod key;
 
 #[path = "build/strip.rs"]
 mod strip;
@@ -56,11 +60,20 @@ fn run() -> Result<()> {
     }
 
     let packages: Vec<String> = BUILTINS.iter().map(|name| format!("-pcatena-plugin-{name}")).collect();
-    let mut select: Vec<&str> = vec!["--lib"];
-    select.extend(packages.iter().map(String::as_str));
-    let modules =
-        Toolchain::find()?.build(&Request { workspace, target_dir: &target_dir, select: &select })?;
+    let mut args: Vec<&str> = vec!["--locked", "--lib"];
+    args.extend(packages.iter().map(String::as_str));
+    let modules = Toolchain::find()?.build(&Request {
+        workspace,
+        target_dir: &target_dir,
+        profile: "stage",
+        args: &args,
+        remap: &[],
+        show: false,
+    })?;
 
+    let engine = wasmtime::Engine::new(&config()?);
+    let engine = engine.map_err(|e| format!("cannot make the compiler of installed modules: {e:#}"))?;
+    println!("cargo::rustc-env=CATENA_ENGINE={}", key::engine_key(&engine));
     let engine = compiler()?;
     let mut stages = Vec::new();
     for name in BUILTINS {
@@ -104,11 +117,17 @@ fn pack_relocations() {
     }
 }
 
-/// The binary's engine with a compiler, for the baseline of the architecture: one binary fits all nodes.
-fn compiler() -> Result<wasmtime::Engine> {
+/// The binary's configuration with a compiler, for the baseline of the architecture: one binary fits all nodes.
+fn config() -> Result<wasmtime::Config> {
     let mut config = config::engine_config();
     let target = format!("{}-unknown-linux-gnu", var("CARGO_CFG_TARGET_ARCH")?);
     config.target(&target).map_err(|e| format!("cannot compile stages for {target}: {e:#}"))?;
+    Ok(config)
+}
+
+/// The engine that compiles the built-in stages.
+fn compiler() -> Result<wasmtime::Engine> {
+    let mut config = config()?;
     // The stages are stripped, so an offset into them would tell nobody anything; a tenth of the artifact.
     config.generate_address_map(false);
     // A stage runs a few hundred microseconds; what it costs most is to be read.
@@ -144,7 +163,7 @@ fn compile(
 }
 
 fn write_entry(table: &mut String, name: &str, size: usize, description: &Description, length: usize) {
-    let Description { digest, exports, imports, contract, wants } = description;
+    let Description { digest, exports, imports, contract, wants, .. } = description;
     // Writing to a String does not fail.
     let _ = write!(
         table,

@@ -2,7 +2,6 @@
 //! what catena promises.
 
 mod acceptance;
-mod bad_input;
 mod capabilities;
 mod captures;
 mod chained;
@@ -10,11 +9,8 @@ mod delegate_errors;
 mod empty;
 mod env_validation;
 mod gc;
-mod grants;
 mod harness;
-mod hostile;
 mod life;
-mod modules;
 mod old_results;
 mod panics;
 mod parallel;
@@ -23,6 +19,5 @@ mod plugin_versions;
 mod route_override;
 mod schema;
 mod stdio;
-mod tenant;
 mod undo;
 mod version_pairs;

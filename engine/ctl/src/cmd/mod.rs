@@ -1,26 +1,41 @@
+mod check;
+mod completions;
+mod gc;
 mod inspect;
-mod install;
-mod show;
+pub(crate) mod install;
+mod list;
+mod recompile;
+mod rollback;
 
 use clap::Subcommand;
 
 use crate::error::Error;
 use crate::output::Report;
 
-/// One verb each.
+/// One verb each, in the order of a module's life.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Install(install::Install),
     Inspect(inspect::Inspect),
-    Show(show::Show),
+    Check(check::Check),
+    Install(install::Install),
+    Rollback(rollback::Rollback),
+    List(list::List),
+    Recompile(recompile::Recompile),
+    Gc(gc::Gc),
+    Completions(completions::Completions),
 }
 
 impl Command {
     pub(crate) fn run(self) -> Result<Report, Error> {
         match self {
-            Self::Install(install) => install.run(),
             Self::Inspect(inspect) => inspect.run(),
-            Self::Show(show) => show.run(),
+            Self::Check(check) => check.run(),
+            Self::Install(install) => install.run(),
+            Self::Rollback(rollback) => rollback.run(),
+            Self::List(list) => list.run(),
+            Self::Recompile(recompile) => recompile.run(),
+            Self::Gc(gc) => gc.run(),
+            Self::Completions(completions) => completions.run(),
         }
     }
 }

@@ -2,9 +2,10 @@
 //! needed, and a module can do what no compiler would emit.
 
 mod artifact;
+mod check;
 mod contract;
 mod install;
 mod limits;
 mod outcome;
 mod stage;
-mod wasi;
+mod store;
