@@ -8,10 +8,13 @@ mod error;
 mod key;
 mod output;
 mod problem;
+mod project;
+mod sdk;
 #[path = "../../build/mod.rs"]
 #[allow(dead_code, reason = "each program that builds stages uses a part of it")]
 mod stages;
 mod store;
+mod template;
 
 use std::process::ExitCode;
 

@@ -1,9 +1,11 @@
+mod build;
 mod check;
 mod completions;
 mod gc;
 mod inspect;
 pub(crate) mod install;
 mod list;
+mod new;
 mod recompile;
 mod rollback;
 
@@ -15,6 +17,8 @@ use crate::output::Report;
 /// One verb each, in the order of a module's life.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    New(new::New),
+    Build(build::Build),
     Inspect(inspect::Inspect),
     Check(check::Check),
     Install(install::Install),
@@ -28,6 +32,8 @@ pub(crate) enum Command {
 impl Command {
     pub(crate) fn run(self) -> Result<Report, Error> {
         match self {
+            Self::New(new) => new.run(),
+            Self::Build(build) => build.run(),
             Self::Inspect(inspect) => inspect.run(),
             Self::Check(check) => check.run(),
             Self::Install(install) => install.run(),

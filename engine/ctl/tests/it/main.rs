@@ -6,6 +6,7 @@ mod check;
 mod contract;
 mod install;
 mod limits;
+mod new;
 mod outcome;
 mod stage;
 mod store;
