@@ -3,18 +3,23 @@
 mod cmd;
 mod compile;
 mod component;
+mod diff;
+mod entries;
 mod error;
+mod fixture;
 #[path = "../../build/key.rs"]
 mod key;
 mod output;
 mod problem;
 mod project;
+mod record;
 mod sdk;
 #[path = "../../build/mod.rs"]
 #[allow(dead_code, reason = "each program that builds stages uses a part of it")]
 mod stages;
 mod store;
 mod template;
+mod trial;
 
 use std::process::ExitCode;
 

@@ -41,7 +41,7 @@ use crate::routes::netns::Netns;
 use crate::wasm::{Command, Document, Mode};
 
 /// The routing table that requests are about.
-pub(super) const MAIN: u32 = 254;
+pub(crate) const MAIN: u32 = 254;
 
 impl From<PipelineError> for CniError {
     fn from(error: PipelineError) -> CniError {
@@ -85,14 +85,8 @@ pub fn add(
 
     let caller =
         Caller { command: Command::Add, mode, container_id: target.container_id.as_str().to_owned() };
-    session.record.attachments = attachments
-        .iter()
-        .map(|attachment| AttachmentRecord {
-            network: attachment.subject.network.clone(),
-            ifname: attachment.subject.ifname.clone(),
-            ..AttachmentRecord::default()
-        })
-        .collect();
+    session.record.attachments =
+        attachments.iter().map(|attachment| AttachmentRecord::of(&attachment.subject)).collect();
     let recorder = Recorder::start(session.node, conf, &pipeline);
     let mut adding = Adding {
         recorder,
@@ -548,7 +542,8 @@ impl Adding<'_, '_> {
 
     /// The host's own check of each request, whatever the pipeline was.
     fn check_ownership(&mut self) -> Result<(), CniError> {
-        let claims = claims(&self.attachments, &self.done);
+        let each = self.attachments.iter().zip(&self.done);
+        let claims: Vec<_> = each.map(|(attachment, done)| claim(attachment, &done.links)).collect();
         verify(&mut self.bench, &claims, &mut self.session.record.notes)
     }
 
@@ -704,17 +699,14 @@ pub fn own_links(
         .collect()
 }
 
-fn claims(attachments: &[Attachment], done: &[Done]) -> Vec<Claim> {
-    attachments
-        .iter()
-        .zip(done)
-        .map(|(attachment, done)| Claim {
-            network: attachment.subject.network.clone(),
-            ifname: attachment.subject.ifname.clone(),
-            request: attachment.request.clone(),
-            links: done.links.clone(),
-        })
-        .collect()
+/// What an attachment asks for, and the links that it is about.
+pub fn claim(attachment: &Attachment, links: &[u32]) -> Claim {
+    Claim {
+        network: attachment.subject.network.clone(),
+        ifname: attachment.subject.ifname.clone(),
+        request: attachment.request.clone(),
+        links: links.to_vec(),
+    }
 }
 
 /// Compares the requests with the kernel: code 107 where one is not carried out.

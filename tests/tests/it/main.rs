@@ -16,6 +16,8 @@ mod panics;
 mod parallel;
 mod plugin_results;
 mod plugin_versions;
+mod policy_team;
+mod recording;
 mod route_override;
 mod schema;
 mod stdio;

@@ -1,3 +1,4 @@
+mod bench;
 mod build;
 mod check;
 mod completions;
@@ -7,7 +8,9 @@ pub(crate) mod install;
 mod list;
 mod new;
 mod recompile;
+mod replay;
 mod rollback;
+mod run;
 
 use clap::Subcommand;
 
@@ -20,6 +23,9 @@ pub(crate) enum Command {
     New(new::New),
     Build(build::Build),
     Inspect(inspect::Inspect),
+    Run(run::Run),
+    Replay(replay::Replay),
+    Bench(bench::Bench),
     Check(check::Check),
     Install(install::Install),
     Rollback(rollback::Rollback),
@@ -35,6 +41,9 @@ impl Command {
             Self::New(new) => new.run(),
             Self::Build(build) => build.run(),
             Self::Inspect(inspect) => inspect.run(),
+            Self::Run(run) => run.run(),
+            Self::Replay(replay) => replay.run(),
+            Self::Bench(bench) => bench.run(),
             Self::Check(check) => check.run(),
             Self::Install(install) => install.run(),
             Self::Rollback(rollback) => rollback.run(),

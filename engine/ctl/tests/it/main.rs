@@ -8,5 +8,6 @@ mod install;
 mod limits;
 mod new;
 mod outcome;
+mod run;
 mod stage;
 mod store;
