@@ -9,6 +9,7 @@ mod error;
 mod fixture;
 #[path = "../../build/key.rs"]
 mod key;
+mod namespace;
 mod output;
 mod problem;
 mod project;

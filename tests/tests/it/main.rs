@@ -11,6 +11,8 @@ mod env_validation;
 mod gc;
 mod harness;
 mod life;
+mod look;
+mod monitor;
 mod old_results;
 mod panics;
 mod parallel;

@@ -2,6 +2,7 @@ mod bench;
 mod build;
 mod check;
 mod completions;
+mod forget;
 mod gc;
 mod inspect;
 pub(crate) mod install;
@@ -11,6 +12,8 @@ mod recompile;
 mod replay;
 mod rollback;
 mod run;
+mod show;
+mod why;
 
 use clap::Subcommand;
 
@@ -32,6 +35,9 @@ pub(crate) enum Command {
     List(list::List),
     Recompile(recompile::Recompile),
     Gc(gc::Gc),
+    Show(show::Show),
+    Why(why::Why),
+    Forget(forget::Forget),
     Completions(completions::Completions),
 }
 
@@ -50,6 +56,9 @@ impl Command {
             Self::List(list) => list.run(),
             Self::Recompile(recompile) => recompile.run(),
             Self::Gc(gc) => gc.run(),
+            Self::Show(show) => show.run(),
+            Self::Why(why) => why.run(),
+            Self::Forget(forget) => forget.run(),
             Self::Completions(completions) => completions.run(),
         }
     }
