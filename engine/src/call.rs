@@ -71,8 +71,13 @@ fn carry_out(version: &mut Option<SpecVersion>) -> Result<Answer, CniError> {
         Ok(conf) => Some(conf.cni_version),
         Err(_) => asked_version(&stdin),
     };
-    let node = node.map_err(|error| CniError::new(error.code(), error.to_string()))?;
     let is_del = command == Command::Del;
+    // What is wrong in the node's file must not keep a pod's interface: DEL goes by the ledger.
+    let (node, node_problem) = match node.map_err(|error| CniError::new(error.code(), error.to_string())) {
+        Ok(node) => (node, None),
+        Err(problem) if is_del => (NodeConfig::default(), Some(problem)),
+        Err(problem) => return Err(problem),
+    };
     let logged = match &conf {
         Ok(conf) => start_log(conf, &root, &node),
         Err(_) => Ok(()),
@@ -82,7 +87,7 @@ fn carry_out(version: &mut Option<SpecVersion>) -> Result<Answer, CniError> {
         Err(error) if !is_del => return Err(error),
         other => other.err(),
     };
-    let mut session = Session::start(&root, &node, &invocation, until)?;
+    let mut session = Session { node_problem, ..Session::start(&root, &node, &invocation, until)? };
     session.record.notes.extend(unlogged.map(|error| error.msg));
     describe(&mut session, command, conf.as_ref().ok());
 

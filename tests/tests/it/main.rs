@@ -2,6 +2,7 @@
 //! what catena promises.
 
 mod acceptance;
+mod bad_input;
 mod capabilities;
 mod captures;
 mod chained;
