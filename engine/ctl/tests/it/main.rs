@@ -11,3 +11,4 @@ mod outcome;
 mod run;
 mod stage;
 mod store;
+mod wasi;
