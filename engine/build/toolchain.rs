@@ -3,11 +3,11 @@
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::Result;
 
-const TARGET: &str = "wasm32-unknown-unknown";
+pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 /// Debian's packages rustc-web and rust-web-src put a compiler and its source there.
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 /// Settings of the surrounding cargo call that are not meant for the stages: another target, another profile,
@@ -43,8 +43,14 @@ pub(crate) struct Request<'a> {
     pub(crate) workspace: &'a Path,
     /// A folder of its own, so that native builds and this one do not evict each other.
     pub(crate) target_dir: &'a Path,
-    /// cargo's arguments that select packages or targets.
-    pub(crate) select: &'a [&'a str],
+    /// cargo's profile.
+    pub(crate) profile: &'a str,
+    /// cargo's other arguments: `--locked`, and what selects packages or targets.
+    pub(crate) args: &'a [&'a str],
+    /// More folders that get another name in the module, beside the workspace's and cargo's own.
+    pub(crate) remap: &'a [(PathBuf, String)],
+    /// What cargo says goes to this program's standard error as it comes.
+    pub(crate) show: bool,
 }
 
 impl Toolchain {
@@ -79,7 +85,7 @@ impl Toolchain {
         ))
     }
 
-    /// Builds with `--profile stage` and returns the folder that holds the core modules.
+    /// Builds, and returns the folder that holds the core modules.
     pub(crate) fn build(&self, request: &Request<'_>) -> Result<PathBuf> {
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         for (name, _) in env::vars_os() {
@@ -91,15 +97,18 @@ impl Toolchain {
             .current_dir(request.workspace)
             .env("RUSTC", &self.rustc)
             .env("CARGO_ENCODED_RUSTFLAGS", self.rustflags(request))
-            .args(["build", "--locked", "--profile", "stage", "--target", TARGET, "--target-dir"])
+            .args(["build", "--profile", request.profile, "--target", TARGET, "--target-dir"])
             .arg(request.target_dir)
-            .args(request.select);
+            .args(request.args);
         if let Std::Source { linker } = &self.std {
             // -Z is open to a stable cargo and compiler only with this variable.
             cargo.env("RUSTC_BOOTSTRAP", "1").arg("-Zbuild-std=std,panic_abort");
             if let Some(linker) = linker {
                 cargo.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
             }
+        }
+        if request.show {
+            cargo.stdout(Stdio::null()).stderr(Stdio::inherit());
         }
         let output =
             cargo.output().map_err(|e| format!("cannot run {}: {e}", cargo.get_program().display()))?;
@@ -111,7 +120,7 @@ impl Toolchain {
                 String::from_utf8_lossy(&output.stderr)
             ));
         }
-        Ok(request.target_dir.join(TARGET).join("stage"))
+        Ok(request.target_dir.join(TARGET).join(request.profile))
     }
 
     /// No path of this machine may get into the module, or the same source would have another digest elsewhere.
@@ -122,6 +131,7 @@ impl Toolchain {
         // The last prefix that fits wins.
         let mut prefixes =
             vec![(request.workspace.to_path_buf(), "/catena"), (request.target_dir.to_path_buf(), "/target")];
+        prefixes.extend(request.remap.iter().map(|(path, name)| (path.clone(), name.as_str())));
         if let Some(home) = home {
             let registries = std::fs::read_dir(home.join("registry/src")).into_iter().flatten().flatten();
             let mut registries: Vec<PathBuf> = registries.map(|entry| entry.path()).collect();

@@ -83,7 +83,12 @@ fn carry_out(asked: &mut Asked) -> Result<Answer, CniError> {
         Ok(conf) => Some(conf.cni_version),
         Err(_) => asked_version(&stdin),
     };
-    let node = node.map_err(|error| CniError::new(error.code(), error.to_string()))?;
+    // What is wrong in the node's file must not keep a pod's interface: DEL goes by the ledger.
+    let (node, node_problem) = match node.map_err(|error| CniError::new(error.code(), error.to_string())) {
+        Ok(node) => (node, None),
+        Err(problem) if is_del => (NodeConfig::default(), Some(problem)),
+        Err(problem) => return Err(problem),
+    };
     let logged = match &conf {
         Ok(conf) => start_log(conf, &root, &node),
         Err(_) => Ok(()),
@@ -96,6 +101,7 @@ fn carry_out(asked: &mut Asked) -> Result<Answer, CniError> {
     let mut record = describe(&invocation.request, command, conf.as_ref().ok());
     record.notes.extend(unlogged.map(|error| error.msg));
     let outcome = Session::start(&root, &node, &invocation, until).and_then(|mut session| {
+        session.node_problem = node_problem;
         mem::swap(&mut session.record, &mut record);
         let outcome = catch_unwind(AssertUnwindSafe(|| dispatch(&mut session, &stdin, conf)))
             .unwrap_or_else(|payload| Err(CniError::from_panic(&*payload)));

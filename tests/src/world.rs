@@ -57,12 +57,17 @@ impl World {
     }
 
     fn with_catena(catena: PathBuf) -> World {
-        World::with(&all_programs(catena))
+        World::with_programs(catena, binaries::catenactl())
+    }
+
+    /// The same with these builds of the two programs.
+    pub fn with_programs(catena: PathBuf, catenactl: PathBuf) -> World {
+        World::with(&all_programs(catena, catenactl))
     }
 
     /// A world that a container runtime can work in: with the machine's control groups.
     pub fn for_runtimes() -> World {
-        let mut binds = all_programs(binaries::catena());
+        let mut binds = all_programs(binaries::catena(), binaries::catenactl());
         binds.push(bind(PathBuf::from("/sys/fs/cgroup"), "/sys/fs/cgroup"));
         World::with(&binds)
     }
@@ -223,11 +228,11 @@ fn bind(source: PathBuf, target: &str) -> String {
     format!("{}={target}", source.display())
 }
 
-fn all_programs(catena: PathBuf) -> Vec<String> {
+fn all_programs(catena: PathBuf, catenactl: PathBuf) -> Vec<String> {
     vec![
         bind(catena, &format!("{OWN_BIN}/catena")),
         bind(binaries::scripted(), &format!("{OWN_BIN}/scripted")),
-        bind(binaries::catenactl(), CATENACTL),
+        bind(catenactl, CATENACTL),
         bind(binaries::stages(), STAGES),
         bind(binaries::plugins(), PLUGIN_BIN),
     ]

@@ -2,18 +2,23 @@ use std::io;
 use std::path::PathBuf;
 
 use catena::attach::ledger::LedgerError;
+use catena::attach::recording::RecordingError;
 use catena::node::NodeError;
 use catena::wasm::ModuleError;
 
 /// What the exit status says; shown by `--help`.
-pub(crate) const EXIT_CODES: &str = "Exit status: 0 done; 1 refused, or what was asked for is not there; \
-2 wrong use of the command line; 3 a file of the node cannot be read or written. Errors are on standard error.";
+pub(crate) const EXIT_CODES: &str = "\
+Exit status: 0 done; 1 refused, not there, or the answer is no (check found problems, run ended in an error or a \
+denial, replay found a difference); 2 wrong use of the command line; 3 a file of the node cannot be read or written. \
+Errors are on standard error, and with --json as {\"error\": TEXT} on standard output as well.";
 
 /// Why a command did not do its work.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("read {}: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
+    #[error("write {}: {source}", path.display())]
+    Write { path: PathBuf, source: io::Error },
     #[error("{0}")]
     Refused(String),
     #[error(transparent)]
@@ -22,6 +27,8 @@ pub(crate) enum Error {
     Module(#[from] ModuleError),
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
     #[error("write to standard output: {0}")]
     Output(io::Error),
 }
@@ -29,8 +36,12 @@ pub(crate) enum Error {
 impl Error {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Refused(_) | Self::Read { .. } => 1,
-            Self::Module(ModuleError::Node(_)) | Self::Node(_) | Self::Ledger(_) | Self::Output(_) => 3,
+            Self::Refused(_) | Self::Read { .. } | Self::Write { .. } => 1,
+            Self::Module(ModuleError::Node(_))
+            | Self::Node(_)
+            | Self::Ledger(_)
+            | Self::Recording(_)
+            | Self::Output(_) => 3,
             Self::Module(_) => 1,
         }
     }

@@ -3,8 +3,24 @@
 mod cmd;
 mod compile;
 mod component;
+mod diff;
+mod entries;
 mod error;
+mod fixture;
+#[path = "../../build/key.rs"]
+mod key;
+mod namespace;
 mod output;
+mod problem;
+mod project;
+mod record;
+mod sdk;
+#[path = "../../build/mod.rs"]
+#[allow(dead_code, reason = "each program that builds stages uses a part of it")]
+mod stages;
+mod store;
+mod template;
+mod trial;
 
 use std::process::ExitCode;
 
@@ -12,9 +28,9 @@ use clap::Parser;
 
 use cmd::Command;
 
-/// Install, inspect and show what catena does.
+/// Make, build, try, install and look after catena's stages, and show what catena did
 #[derive(Debug, Parser)]
-#[command(version, propagate_version = true, after_help = error::EXIT_CODES)]
+#[command(name = "catenactl", version, propagate_version = true, after_help = error::EXIT_CODES)]
 struct Arguments {
     /// Print one JSON document instead of text for people
     #[arg(long, global = true)]
@@ -25,10 +41,11 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match arguments.command.run().and_then(|report| output::print(&report, arguments.json)) {
-        Ok(()) => ExitCode::SUCCESS,
+    let report = arguments.command.run();
+    match report.and_then(|report| output::print(&report, arguments.json).map(|()| report.negative)) {
+        Ok(negative) => ExitCode::from(u8::from(negative)),
         Err(error) => {
-            eprintln!("catenactl: {}", output::plain(&error.to_string()));
+            output::complain(&error, arguments.json);
             ExitCode::from(error.exit_code())
         }
     }

@@ -98,14 +98,8 @@ pub fn add(
         container_id: target.container_id.as_str().to_owned(),
         until: session.until,
     };
-    session.record.attachments = attachments
-        .iter()
-        .map(|attachment| AttachmentRecord {
-            network: attachment.subject.network.clone(),
-            ifname: attachment.subject.ifname.clone(),
-            ..AttachmentRecord::default()
-        })
-        .collect();
+    session.record.attachments =
+        attachments.iter().map(|attachment| AttachmentRecord::of(&attachment.subject)).collect();
     let recorder = Recorder::start(session.node, conf, &pipeline);
     let mut adding = Adding {
         recorder,
@@ -580,7 +574,8 @@ impl Adding<'_, '_> {
 
     /// The host's own check of each request, whatever the pipeline was.
     fn check_ownership(&mut self) -> Result<(), CniError> {
-        let claims = claims(&self.attachments, &self.done);
+        let each = self.attachments.iter().zip(&self.done);
+        let claims: Vec<_> = each.map(|(attachment, done)| claim(attachment, &done.links)).collect();
         verify(&mut self.bench, &claims, &mut self.session.record.notes)
     }
 
@@ -769,17 +764,14 @@ pub fn own_links(
         .collect()
 }
 
-fn claims(attachments: &[Attachment], done: &[Done]) -> Vec<Claim> {
-    attachments
-        .iter()
-        .zip(done)
-        .map(|(attachment, done)| Claim {
-            network: attachment.subject.network.clone(),
-            ifname: attachment.subject.ifname.clone(),
-            request: attachment.request.clone(),
-            links: done.links.clone(),
-        })
-        .collect()
+/// What an attachment asks for, and the links that it is about.
+pub fn claim(attachment: &Attachment, links: &[u32]) -> Claim {
+    Claim {
+        network: attachment.subject.network.clone(),
+        ifname: attachment.subject.ifname.clone(),
+        request: attachment.request.clone(),
+        links: links.to_vec(),
+    }
 }
 
 /// The code of what could not be read; what took too long may work the next time.

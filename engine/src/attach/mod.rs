@@ -13,6 +13,7 @@ pub mod ledger;
 pub mod lock;
 pub mod recorder;
 pub mod recording;
+pub mod rehearse;
 pub mod replay;
 pub mod retry;
 pub mod sandbox;

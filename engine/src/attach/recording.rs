@@ -185,12 +185,12 @@ pub fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The recordings of a node, oldest first.
+/// The recordings in a folder, oldest first.
 ///
 /// # Errors
 /// The folder is there and cannot be read.
-pub fn list(root: &Root) -> Result<Vec<PathBuf>, RecordingError> {
-    Ok(entries(&root.records())?.into_iter().filter(|entry| entry.complete).map(|entry| entry.path).collect())
+pub fn list(folder: &Path) -> Result<Vec<PathBuf>, RecordingError> {
+    Ok(entries(folder)?.into_iter().filter(|entry| entry.complete).map(|entry| entry.path).collect())
 }
 
 /// A file of the folder that is ours.
@@ -285,9 +285,9 @@ mod tests {
     fn is_read_back_as_written_and_private() {
         let temp = tempfile::tempdir().unwrap();
         let root = root(&temp);
-        assert!(list(&root).unwrap().is_empty());
+        assert!(list(&root.records()).unwrap().is_empty());
         recording(now_ms()).store(&root, &rule(1 << 20, LONG)).unwrap();
-        let found = list(&root).unwrap();
+        let found = list(&root.records()).unwrap();
         assert_eq!(found.len(), 1);
         let read = Recording::load(&found[0]).unwrap();
         assert_eq!(read, recording(read.time_ms));
@@ -305,7 +305,7 @@ mod tests {
             recording(now - age).store(&root, &rule(3 * size, LONG)).unwrap();
         }
         let times = |root: &Root| -> Vec<u64> {
-            list(root).unwrap().iter().map(|path| Recording::load(path).unwrap().time_ms).collect()
+            list(&root.records()).unwrap().iter().map(|path| Recording::load(path).unwrap().time_ms).collect()
         };
         assert_eq!(times(&root), [now - 3, now - 2, now - 1]);
         // By age.
@@ -331,7 +331,7 @@ mod tests {
         }
         recording(now + 1).store(&root, &rule(1 << 20, LONG)).unwrap();
         assert!(!left.exists() && writing.exists() && foreign.exists());
-        assert_eq!(list(&root).unwrap().len(), 2);
+        assert_eq!(list(&root.records()).unwrap().len(), 2);
     }
 
     #[test]

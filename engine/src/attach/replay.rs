@@ -8,21 +8,23 @@ use catena_routes::{Family, Route, Snapshot};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::attach::add::verify;
+use crate::attach::add::{claim, verify};
 use crate::attach::attachment::Attachment;
 use crate::attach::delete::mode;
 use crate::attach::document;
+use crate::attach::entry::PipelineEntry;
 use crate::attach::recording::{Before, Failure, RecordedAttachment, Recording};
 use crate::cni::CniError;
+use crate::node::{EntryMode, OnError};
 use crate::pipeline::bench::Bench;
 use crate::pipeline::context::ArrangeContext;
 use crate::pipeline::ownership::Claim;
 use crate::pipeline::run::{self, About, Caller, Work};
-use crate::pipeline::selection::Pipeline;
+use crate::pipeline::selection::{Pipeline, Stage};
 use crate::report::record::{AttachmentRecord, StageRecord};
 use crate::routes::backend::Backend;
 use crate::routes::kernel::Scope;
-use crate::wasm::{Command, Document};
+use crate::wasm::{Command, Document, ModuleError, Modules};
 
 /// A recording that contradicts itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -126,6 +128,27 @@ impl Recording {
     }
 }
 
+/// The recorded pipeline, carried out by the modules that have its stages' names now.
+///
+/// # Errors
+/// One of them cannot be used.
+pub fn pipeline(recording: &Recording, modules: &Modules) -> Result<Pipeline, ModuleError> {
+    let stage = |entry: &PipelineEntry| -> Result<Stage, ModuleError> {
+        Ok(Stage {
+            name: entry.stage.clone(),
+            module: modules.get(&entry.stage)?,
+            config: entry.config.clone(),
+            when: entry.when.clone(),
+            unless: entry.unless.clone(),
+            on_error: OnError::parse(&entry.on_error).unwrap_or_default(),
+            mode: EntryMode::parse(&entry.mode).unwrap_or_default(),
+            baseline: entry.baseline,
+        })
+    };
+    let stages = recording.intended.pipeline.iter().map(stage).collect::<Result<_, _>>()?;
+    Ok(Pipeline { stages, notes: Vec::new() })
+}
+
 /// Runs a pipeline over a recording.
 ///
 /// # Errors
@@ -140,11 +163,7 @@ pub fn replay(recording: &Recording, pipeline: &Pipeline) -> Result<Replayed, Re
         attachment.subject.context.intent = Default::default();
         attachments.push(attachment);
     }
-    let records = |attachment: &Attachment| AttachmentRecord {
-        network: attachment.subject.network.clone(),
-        ifname: attachment.subject.ifname.clone(),
-        ..AttachmentRecord::default()
-    };
+    let records = |attachment: &Attachment| AttachmentRecord::of(&attachment.subject);
     let mut replaying = Replaying {
         recording,
         pipeline,
@@ -300,12 +319,7 @@ impl<'a> Replaying<'a> {
         let records = &mut self.replayed.attachments[position].stages;
         run::add(self.pipeline, &self.caller, &attachment.subject, &scope, &mut work, &mut bench, records)
             .map_err(Said)?;
-        self.claims.push(Claim {
-            network: attachment.subject.network.clone(),
-            ifname: attachment.subject.ifname.clone(),
-            request: attachment.request.clone(),
-            links: before.links.clone(),
-        });
+        self.claims.push(claim(attachment, &before.links));
         let outcome = &mut self.replayed.outcome.attachments[position];
         outcome.result = Some(value(&work.document.text, "a result")?);
         outcome.tags.clone_from(&work.tags);
@@ -431,7 +445,6 @@ mod tests {
     use crate::attach::entry::tests::intended;
     use crate::attach::recording::{After, SCHEMA};
     use crate::node::{Entry, NodeConfig, Root};
-    use crate::wasm::Modules;
 
     fn link(index: u32, name: &str) -> Value {
         json!({

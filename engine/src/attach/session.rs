@@ -32,6 +32,9 @@ pub struct Session<'a> {
     pub root: &'a Root,
     /// What the node says.
     pub node: &'a NodeConfig,
+    /// Why that is only the defaults: the node's file cannot be used. Then no module can be either, since what it may
+    /// do is not known.
+    pub node_problem: Option<CniError>,
     /// The environment.
     pub invocation: &'a Invocation,
     /// The ledger.
@@ -64,12 +67,15 @@ impl<'a> Session<'a> {
         until: Instant,
     ) -> Result<Session<'a>, CniError> {
         let ledger = Ledger::open(&root.state())?;
-        Ok(Session { root, node, invocation, ledger, until, record: Record::default() })
+        Ok(Session { root, node, node_problem: None, invocation, ledger, until, record: Record::default() })
     }
 
     /// The modules of this node.
     pub fn modules(&self) -> Result<Modules, CniError> {
-        Ok(Modules::open(self.root, self.node)?)
+        match &self.node_problem {
+            Some(problem) => Err(problem.clone()),
+            None => Ok(Modules::open(self.root, self.node)?),
+        }
     }
 
     /// How delegates are run. `network` is catena's own, for a nested catena's messages.

@@ -134,6 +134,33 @@ impl OwnedDir {
         self.sync()
     }
 
+    /// The names of all that is in the folder, sorted.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn names(&self) -> Result<Vec<String>, NodeError> {
+        let failed = |error| NodeError::io("list", &self.path, error);
+        let entries = self.dir.entries().map_err(failed)?;
+        let names =
+            entries.map(|entry| Ok(entry.map_err(failed)?.file_name().to_string_lossy().into_owned()));
+        let mut names = names.collect::<Result<Vec<_>, NodeError>>()?;
+        names.sort();
+        Ok(names)
+    }
+
+    /// Removes a file, if it is there.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove(&self, name: &str) -> Result<(), NodeError> {
+        match self.dir.remove_file(name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(NodeError::io("remove", self.path.join(name), error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Waits until the names in the folder are on disk.
     fn sync(&self) -> Result<(), NodeError> {
         nix::unistd::fsync(self.dir.as_fd()).map_err(|errno| NodeError::io("sync", &self.path, errno))

@@ -16,8 +16,8 @@ pub struct ModuleLock {
 /// A name's modules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockEntry {
-    /// The one in use.
-    pub current: Installed,
+    /// The one in use; none where what was installed was rolled back to a built-in stage.
+    pub current: Option<Installed>,
     /// Those before it, newest first. Attachments that were made with them are still checked with them.
     pub previous: Vec<Installed>,
 }
@@ -29,8 +29,10 @@ pub struct Installed {
     pub digest: Digest,
     /// Size of the component in bytes.
     pub size: u64,
-    /// What was compiled from it.
-    pub artifact: ArtifactRecord,
+    /// The module's own version, where it says one.
+    pub version: Option<String>,
+    /// What was compiled from it, by the engine that it is for.
+    pub artifacts: BTreeMap<String, ArtifactRecord>,
     /// The interfaces of catena:stage that it exports, by their short names.
     pub exports: Vec<String>,
     /// What it imports, with versions.
@@ -53,9 +55,9 @@ pub struct ArtifactRecord {
 }
 
 impl Installed {
-    /// Name of the artifact's file beside `lock.json`.
-    pub fn artifact_file(&self) -> String {
-        format!("{}.cwasm", self.digest.hex())
+    /// Name of the file beside `lock.json` that has the artifact for an engine.
+    pub fn artifact_file(&self, engine: &str) -> String {
+        format!("{}-{engine}.cwasm", self.digest.hex())
     }
 
     /// Name of the component's file beside `lock.json`.
@@ -65,14 +67,24 @@ impl Installed {
 }
 
 impl LockEntry {
+    /// Every module of the name, the one in use first.
+    pub fn all(&self) -> impl Iterator<Item = &Installed> {
+        self.current.iter().chain(&self.previous)
+    }
+
+    /// The same, to change them.
+    pub fn all_mut(&mut self) -> impl Iterator<Item = &mut Installed> {
+        self.current.iter_mut().chain(&mut self.previous)
+    }
+
     /// The module with that digest, be it current or earlier.
     pub fn find(&self, digest: &Digest) -> Option<&Installed> {
-        std::iter::once(&self.current).chain(&self.previous).find(|installed| installed.digest == *digest)
+        self.all().find(|installed| installed.digest == *digest)
     }
 }
 
 /// Names one version of the file's form.
-const SCHEMA: u64 = 1;
+const SCHEMA: u64 = 2;
 /// A lock file larger than this is none.
 const LIMIT: u64 = 4 << 20;
 
@@ -106,11 +118,27 @@ impl ModuleLock {
         let old = self.modules.remove(&name);
         let mut previous: Vec<Installed> = Vec::new();
         if let Some(old) = old {
-            previous.push(old.current);
+            previous.extend(old.current);
             previous.extend(old.previous);
             previous.retain(|other| other.digest != installed.digest);
         }
-        self.modules.insert(name, LockEntry { current: installed, previous });
+        self.modules.insert(name, LockEntry { current: Some(installed), previous });
+    }
+
+    /// Exchanges a name's module and the one before it, so that doing it twice changes nothing. Where there is none
+    /// before it, a built-in stage of that name comes into use (`to_builtin`).
+    ///
+    /// Returns false, and changes nothing, where there is nothing to go back to.
+    pub fn roll_back(&mut self, name: &ModuleName, to_builtin: bool) -> bool {
+        let Some(entry) = self.modules.get_mut(name) else { return false };
+        let before = if entry.previous.is_empty() { None } else { Some(entry.previous.remove(0)) };
+        if before.is_none() && !to_builtin {
+            return false;
+        }
+        if let Some(after) = std::mem::replace(&mut entry.current, before) {
+            entry.previous.insert(0, after);
+        }
+        true
     }
 
     /// Reads the bytes of a lock.json; `path` is for messages.
@@ -130,7 +158,7 @@ impl ModuleLock {
     fn read(value: &Value, problems: &mut Problems) -> Self {
         let mut lock = Self::default();
         let Some(mut object) = Object::new("", value, problems) else { return lock };
-        object.read("schema", "1; run `catenactl install` of this version again", problems, |value| {
+        object.read("schema", "2; run `catenactl install` of this version again", problems, |value| {
             value.as_u64().filter(|schema| *schema == SCHEMA)
         });
         if let Some(modules) = object.get("modules") {
@@ -168,15 +196,15 @@ impl LockEntry {
         let previous = previous.into_iter().flatten();
         let previous = previous.filter_map(|value| Installed::read(&place, value, problems)).collect();
         object.end(problems);
-        if current.is_none() {
-            problems.value(format!("{at} has no current module"));
-        }
-        Some(Self { current: current?, previous })
+        Some(Self { current, previous })
     }
 
     fn to_value(&self) -> Value {
         let previous: Vec<Value> = self.previous.iter().map(Installed::to_value).collect();
-        json!({ "current": self.current.to_value(), "previous": previous })
+        match &self.current {
+            Some(current) => json!({ "current": current.to_value(), "previous": previous }),
+            None => json!({ "previous": previous }),
+        }
     }
 }
 
@@ -187,17 +215,22 @@ impl Installed {
         let texts = |list: Option<Vec<&str>>| list.map(|list| list.into_iter().map(str::to_owned).collect());
         let component = object.read("digest", "a digest", problems, digest);
         let size = object.read("size", "a number of bytes", problems, Value::as_u64);
-        let artifact = object.read("artifact", "an object", problems, Some);
-        let artifact = artifact.and_then(|value| {
-            let mut object = Object::new(&object.path("artifact"), value, problems)?;
-            let record = object.read("digest", "a digest", problems, digest).zip(object.read(
-                "size",
-                "a number of bytes",
-                problems,
-                Value::as_u64,
-            ));
-            object.end(problems);
-            record.map(|(digest, size)| ArtifactRecord { digest, size })
+        let version = object.read("version", "a text", problems, |value| value.as_str().map(str::to_owned));
+        let artifacts = object.read("artifacts", "an object by engine", problems, Value::as_object);
+        let place = object.path("artifacts");
+        let artifacts = artifacts.map(|map| {
+            let record = |(engine, value): (&String, &Value)| {
+                let mut object = Object::new(&format!("{place}.{engine}"), value, problems)?;
+                let record = object.read("digest", "a digest", problems, digest).zip(object.read(
+                    "size",
+                    "a number of bytes",
+                    problems,
+                    Value::as_u64,
+                ));
+                object.end(problems);
+                record.map(|(digest, size)| (engine.clone(), ArtifactRecord { digest, size }))
+            };
+            map.iter().filter_map(record).collect()
         });
         let exports = texts(object.strings("exports", problems));
         let imports = texts(object.strings("imports", problems));
@@ -213,7 +246,8 @@ impl Installed {
             Some(Self {
                 digest: component?,
                 size: size?,
-                artifact: artifact?,
+                version,
+                artifacts: artifacts?,
                 exports: exports?,
                 imports: imports?,
                 contract: contract?,
@@ -228,16 +262,23 @@ impl Installed {
     }
 
     fn to_value(&self) -> Value {
-        json!({
+        let artifact = |(engine, artifact): (&String, &ArtifactRecord)| {
+            (engine.clone(), json!({ "digest": artifact.digest.as_str(), "size": artifact.size }))
+        };
+        let mut value = json!({
             "digest": self.digest.as_str(),
             "size": self.size,
-            "artifact": { "digest": self.artifact.digest.as_str(), "size": self.artifact.size },
+            "artifacts": self.artifacts.iter().map(artifact).collect::<Map<_, _>>(),
             "exports": self.exports,
             "imports": self.imports,
             "contract": self.contract,
             "wants": self.wants.to_value(),
             "grants": self.grants.to_value(),
-        })
+        });
+        if let Some(version) = &self.version {
+            value["version"] = Value::from(version.as_str());
+        }
+        value
     }
 }
 
@@ -250,7 +291,11 @@ mod tests {
         Installed {
             digest: Digest::of(content.as_bytes()),
             size: 5,
-            artifact: ArtifactRecord { digest: Digest::of(b"artifact"), size: 9 },
+            version: Some("1.2.3".into()),
+            artifacts: BTreeMap::from([(
+                "0123".into(),
+                ArtifactRecord { digest: Digest::of(b"artifact"), size: 9 },
+            )]),
             exports: vec!["stage".into()],
             imports: vec!["catena:stage/log@0.1.0".into()],
             contract: "0.1.0".into(),
@@ -286,21 +331,41 @@ mod tests {
             lock.install(name("gw"), installed(content));
         }
         let entry = lock.modules.get(&name("gw")).unwrap();
-        assert_eq!((&entry.current, entry.previous.as_slice()), (&installed("one"), &[installed("two")][..]));
+        let current = installed("one");
+        assert_eq!((&entry.current, entry.previous.as_slice()), (&Some(current), &[installed("two")][..]));
+    }
+
+    #[test]
+    fn rolling_back_twice_changes_nothing() {
+        let mut lock = ModuleLock::default();
+        assert!(!lock.roll_back(&name("gw"), true), "nothing is installed");
+        lock.install(name("gw"), installed("one"));
+        assert!(!lock.roll_back(&name("gw"), false), "nothing was before it");
+        assert!(lock.roll_back(&name("gw"), true));
+        let entry = lock.modules.get(&name("gw")).unwrap().clone();
+        assert_eq!((&entry.current, entry.previous.as_slice()), (&None, &[installed("one")][..]));
+        assert_eq!(LockEntry::read("", &entry.to_value(), &mut Problems::default()), Some(entry));
+        assert!(lock.roll_back(&name("gw"), true));
+        lock.install(name("gw"), installed("two"));
+        let before = lock.clone();
+        assert!(lock.roll_back(&name("gw"), false));
+        assert_eq!(lock.modules.get(&name("gw")).unwrap().current, Some(installed("one")));
+        assert!(lock.roll_back(&name("gw"), false));
+        assert_eq!(lock, before);
     }
 
     #[test]
     fn damage_is_named() {
         for (text, part) in [
             ("{", "not JSON"),
-            (r#"{"schema": 2, "modules": {}}"#, "schema must be 1"),
-            (r#"{"schema": 1, "modules": {"gw": {}}}"#, "modules.gw has no current"),
+            (r#"{"schema": 9, "modules": {}}"#, "schema must be 2"),
+            (r#"{"schema": 2, "modules": {"gw": {"current": {}}}}"#, "modules.gw.current is incomplete"),
             (
-                r#"{"schema": 1, "modules": {"gw": {"current": {"digest": "x"}}}}"#,
+                r#"{"schema": 2, "modules": {"gw": {"current": {"digest": "x"}}}}"#,
                 "modules.gw.current.digest",
             ),
-            (r#"{"schema": 1, "modules": {"../x": {}}}"#, "not a module's name"),
-            (r#"{"schema": 1, "modules": {}, "modules": {}}"#, "modules is there more than once"),
+            (r#"{"schema": 2, "modules": {"../x": {}}}"#, "not a module's name"),
+            (r#"{"schema": 2, "modules": {}, "modules": {}}"#, "modules is there more than once"),
         ] {
             let error = ModuleLock::parse(Path::new("lock.json"), text.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(part), "{part} in {error}");

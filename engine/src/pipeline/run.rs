@@ -140,6 +140,7 @@ fn record(blame: &Blame, usage: &Usage, traces: &Traces, error: Option<&Pipeline
         export: blame.export,
         duration: usage.duration,
         fuel: usage.fuel,
+        memory: usage.memory,
         outcome: if error.is_some() { "failed" } else { "ok" },
         error: error.map(ToString::to_string),
         routes: traces.changes.clone(),

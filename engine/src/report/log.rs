@@ -132,7 +132,7 @@ where
 
 /// JSON text without characters that a terminal hides or obeys. JSON itself escapes only those below U+0020; the
 /// others can stand in its strings alone, where an escape means the same.
-fn visible(text: &str) -> String {
+pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         let hidden = character.is_control()

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::pipeline::run::Subject;
 use crate::report::delegates::DelegateLog;
 
 /// One call of a stage's export.
@@ -20,6 +21,8 @@ pub struct StageRecord {
     pub duration: Duration,
     /// Fuel that was used.
     pub fuel: u64,
+    /// Most bytes of linear memory at once.
+    pub memory: usize,
     /// `ok`, `skipped` (by a tag), `failed`, `passed over` (failed under onError skip), `monitored` (without effect).
     pub outcome: &'static str,
     /// The error's text.
@@ -45,6 +48,7 @@ impl StageRecord {
             "export": self.export,
             "durationUs": micros(self.duration),
             "fuel": self.fuel,
+            "memory": self.memory,
             "outcome": self.outcome,
             "routeChanges": self.routes,
         });
@@ -121,6 +125,15 @@ impl Record {
 }
 
 impl AttachmentRecord {
+    /// Of an attachment to which nothing has happened yet.
+    pub fn of(subject: &Subject) -> AttachmentRecord {
+        AttachmentRecord {
+            network: subject.network.clone(),
+            ifname: subject.ifname.clone(),
+            ..AttachmentRecord::default()
+        }
+    }
+
     /// As it stands in the log line and in the ledger.
     pub fn to_value(&self) -> Value {
         let stages: Vec<Value> = self.stages.iter().map(StageRecord::to_value).collect();

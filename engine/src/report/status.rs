@@ -47,6 +47,11 @@ impl StatusFile {
         StatusFile { path: folder.join(name + ".json") }
     }
 
+    /// Where it is, or would be.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     fn error(&self, operation: &'static str, source: io::Error) -> StatusError {
         StatusError::Io { operation, path: self.path.clone(), source }
     }

@@ -12,6 +12,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::builtin::Builtin;
+use super::engine;
 use super::error::ModuleError;
 use crate::node::{Digest, Installed, OwnedDir};
 
@@ -38,32 +39,40 @@ pub(super) fn builtin(engine: &Engine, builtin: &Builtin) -> Result<Component, M
 /// Maps an installed artifact.
 ///
 /// # Errors
-/// The file is missing, another user's, writable by others, not the one of record, or for another engine.
+/// It was not compiled for this engine, or the file is missing, another user's, writable by others, or not the one
+/// of record.
 pub(super) fn installed(
-    engine: &Engine,
+    host: &Engine,
     dir: &OwnedDir,
     name: &str,
     installed: &Installed,
 ) -> Result<Component, ModuleError> {
-    let file_name = installed.artifact_file();
+    let Some(record) = installed.artifacts.get(engine::KEY) else {
+        return Err(ModuleError::Stale {
+            name: name.to_owned(),
+            digest: installed.digest.to_string(),
+            engines: installed.artifacts.keys().cloned().collect::<Vec<_>>().join(", "),
+        });
+    };
+    let file_name = installed.artifact_file(engine::KEY);
     let fail = |cause: String| ModuleError::Artifact {
         name: name.to_owned(),
         digest: installed.digest.to_string(),
         cause: format!("its artifact {} {cause}", dir.path().join(&file_name).display()),
     };
     let Some((mut file, size)) = dir.file(&file_name)? else { return Err(fail("is not there".into())) };
-    if size != installed.artifact.size {
-        return Err(fail(format!("has {size} bytes, not the {} of record", installed.artifact.size)));
+    if size != record.size {
+        return Err(fail(format!("has {size} bytes, not the {} of record", record.size)));
     }
     let digest = Digest::of_file(&mut file).map_err(|error| fail(format!("cannot be read: {error}")))?;
-    if digest != installed.artifact.digest {
-        return Err(fail(format!("has digest {digest}, not {} of record", installed.artifact.digest)));
+    if digest != record.digest {
+        return Err(fail(format!("has digest {digest}, not {} of record", record.digest)));
     }
     // The checked file itself, whatever its name leads to by now.
     let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
     // SAFETY: only the effective user can write to the file and its folder, and its digest is the one that
     // `catenactl install` recorded after compiling it. Files there are replaced, never rewritten, so the mapping
     // does not change.
-    let component = unsafe { Component::deserialize_file(engine, &path) };
+    let component = unsafe { Component::deserialize_file(host, &path) };
     component.map_err(|error| fail(format!("is not for this engine: {error:#}")))
 }

@@ -11,6 +11,9 @@ use wasmtime::{CustomCodeMemory, Engine};
 use super::config::engine_config;
 use super::error::ModuleError;
 
+/// The name of the engine's configuration: an installed module runs if it was compiled for this one.
+pub const KEY: &str = env!("CATENA_ENGINE");
+
 /// The engine of this process, made on first use.
 ///
 /// # Errors

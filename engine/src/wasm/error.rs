@@ -1,5 +1,6 @@
 use catena_cni::error::code;
 
+use super::engine;
 use super::limits::{self, Exceeded};
 use crate::node::{Grants, NodeError};
 
@@ -39,6 +40,19 @@ pub enum ModuleError {
         /// What is wrong with it.
         cause: String,
     },
+    /// It was compiled for another version of catena.
+    #[error(
+        "module {name} ({digest}) is compiled for another catena (engine {engines}; this one is {}); run `catenactl recompile`, which compiles all that is installed anew",
+        engine::KEY
+    )]
+    Stale {
+        /// The module.
+        name: String,
+        /// The component's digest.
+        digest: String,
+        /// The engines that it is compiled for.
+        engines: String,
+    },
     /// The node does not allow it what it needs.
     #[error(
         "module {name} ({digest}) lacks grants; to allow it, add {missing} to modules.{name}.grants in node.json"
@@ -73,9 +87,11 @@ impl ModuleError {
             Self::Unknown { .. } => code::INVALID_CONFIG,
             Self::Node(error) => error.code(),
             Self::Ungranted { .. } => code::DENIED,
-            Self::Pin { .. } | Self::Artifact { .. } | Self::Contract { .. } | Self::Engine(_) => {
-                code::INTEGRITY
-            }
+            Self::Pin { .. }
+            | Self::Artifact { .. }
+            | Self::Stale { .. }
+            | Self::Contract { .. }
+            | Self::Engine(_) => code::INTEGRITY,
         }
     }
 }

@@ -115,6 +115,15 @@ impl Facts<'_> {
 }
 
 impl Module {
+    /// A module that is not installed, with the limits of every other: for tools that try one.
+    ///
+    /// # Errors
+    /// As [`Facts::verify`].
+    pub fn of_component(facts: Facts<'_>, component: &Component) -> Result<Self, ModuleError> {
+        facts.check()?;
+        Self::installed(facts, Limits::default(), component)
+    }
+
     /// An installed module whose facts were checked, linked at once: what is wrong with its artifact has to be known
     /// before a pod has had any side effects.
     pub(super) fn installed(

@@ -16,6 +16,8 @@ pub struct Modules {
     rules: BTreeMap<ModuleName, ModuleRule>,
     /// The folder of installed modules, if there is one.
     installed: Option<(OwnedDir, ModuleLock)>,
+    /// What [`Modules::provide`] was given, by name.
+    provided: BTreeMap<String, Arc<Module>>,
     /// By name and digest.
     loaded: Mutex<BTreeMap<(String, String), Arc<Module>>>,
 }
@@ -49,7 +51,17 @@ impl Modules {
             }
             None => None,
         };
-        Ok(Self { rules: node.modules.clone(), installed, loaded: Mutex::default() })
+        Ok(Self {
+            rules: node.modules.clone(),
+            installed,
+            provided: BTreeMap::new(),
+            loaded: Mutex::default(),
+        })
+    }
+
+    /// Lets a module have its name, whatever the node has under it: for tools that try one.
+    pub fn provide(&mut self, module: Module) {
+        self.provided.insert(module.name().to_owned(), Arc::new(module));
     }
 
     /// The module that the node has under that name: the one that node.json pins, else the installed one, else
@@ -58,6 +70,9 @@ impl Modules {
     /// # Errors
     /// There is none, or it must not run.
     pub fn get(&self, name: &str) -> Result<Arc<Module>, ModuleError> {
+        if let Some(module) = self.provided.get(name) {
+            return Ok(Arc::clone(module));
+        }
         let pin = self.rule(name).and_then(|rule| rule.digest.as_ref());
         self.load(name, pin)
     }
@@ -93,15 +108,14 @@ impl Modules {
 
     /// Everything of that name, the one in use first.
     fn sources(&self, name: &str) -> Vec<Source<'_>> {
-        let mut sources = Vec::new();
-        if let (Some((dir, lock)), Some(key)) = (&self.installed, ModuleName::parse(name))
-            && let Some(entry) = lock.modules.get(&key)
-        {
-            sources.push(Source::Installed(dir, &entry.current));
-            sources.extend(entry.previous.iter().map(|installed| Source::Installed(dir, installed)));
-        }
-        sources.extend(BUILTINS.iter().filter(|builtin| builtin.name == name).map(Source::Builtin));
-        sources
+        let builtin = BUILTINS.iter().filter(|builtin| builtin.name == name).map(Source::Builtin);
+        let (Some((dir, lock)), Some(key)) = (&self.installed, ModuleName::parse(name)) else {
+            return builtin.collect();
+        };
+        let Some(entry) = lock.modules.get(&key) else { return builtin.collect() };
+        let installed = |installed| Source::Installed(dir, installed);
+        let current = entry.current.iter().map(installed);
+        current.chain(builtin).chain(entry.previous.iter().map(installed)).collect()
     }
 
     fn pin_error(&self, name: &str, wanted: &str) -> ModuleError {

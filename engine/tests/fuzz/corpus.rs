@@ -183,9 +183,11 @@ pub(crate) fn node_files() -> Vec<Vec<u8>> {
         "pipelines": { "p": [{ "stage": "s" }] }, "defaultPipeline": "p", "stdinPipelines": ["p"],
         "baseline": { "before": [], "after": [{ "stage": "s" }] }, "record": { "maxBytes": 1, "maxAgeHours": 2 },
     });
-    let lock = json!({ "schema": 1, "modules": { "m": { "current": {
-        "digest": format!("sha256:{}", "0".repeat(64)), "grants": { "log": true },
-        "artifact": { "size": 1, "digest": format!("sha256:{}", "1".repeat(64)), "engine": "e" } }, "previous": [] } } });
+    let lock = json!({ "schema": 2, "modules": { "m": { "current": {
+        "digest": format!("sha256:{}", "0".repeat(64)), "size": 1, "version": "1.2.3",
+        "artifacts": { "e": { "size": 1, "digest": format!("sha256:{}", "1".repeat(64)) } },
+        "exports": ["stage"], "imports": ["catena:stage/log@0.1.0"], "contract": "0.1.0",
+        "wants": { "log": true }, "grants": { "log": true } }, "previous": [] } } });
     vec![bytes(&node), bytes(&lock), b"{}".to_vec()]
 }
 

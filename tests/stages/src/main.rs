@@ -3,6 +3,7 @@
 
 #[cfg(not(target_family = "wasm"))]
 #[path = "../../../engine/build/mod.rs"]
+#[allow(dead_code, reason = "each program that builds stages uses a part of it")]
 mod stages;
 
 #[cfg(not(target_family = "wasm"))]
@@ -21,11 +22,13 @@ mod native {
         let program = env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
         let target = program.ancestors().nth(2).ok_or("this program is not where cargo puts it")?;
         let out = env::args_os().nth(1).map_or_else(|| target.join("test-stages"), PathBuf::from);
-        let select = ["-p", "catena-test-stages", "--examples"];
         let built = Toolchain::find()?.build(&Request {
             workspace,
             target_dir: &target.join("stages"),
-            select: &select,
+            profile: "stage",
+            args: &["--locked", "-p", "catena-test-stages", "--examples"],
+            remap: &[],
+            show: false,
         })?;
 
         let at = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());

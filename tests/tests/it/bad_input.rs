@@ -199,6 +199,31 @@ fn node_files() {
     assert!(failure.text().contains("node.json"), "{}", failure.text());
 }
 
+/// What is wrong in the node's file stops what is new, and nothing that has to go.
+#[test]
+fn a_broken_node_file_stops_no_del() {
+    for broken in ["{", r#"{"frobnicate": 1}"#, r#"{"modules": {"site-policy": {"limits": {"fuel": 0}}}}"#] {
+        let world = World::new();
+        let pod = Pod::new(&world, "pod");
+        let before = Traces::of(&world, Some(&pod.netns));
+        let mut outer = conf::catena(json!([one()]));
+        outer["logFile"] = json!("/var/log/catena.log");
+        let result = pod.add(&outer).result();
+        world.write("/etc/catena/node.json", broken);
+        let failure = pod.check(&outer, &result).failure();
+        assert!(failure.text().contains("node.json"), "{}", failure.text());
+        let other = Pod::new(&world, "other");
+        let failure = other.add(&outer).failure();
+        assert!(failure.text().contains("node.json"), "{}", failure.text());
+        pod.del(&outer, Some(&result)).done();
+        world.sh("rm /etc/catena/node.json");
+        Traces::of(&world, Some(&pod.netns)).same_as(&before, "after DEL");
+        let log = world.read("/var/log/catena.log");
+        let last: Value = serde_json::from_str(log.lines().last().expect("a line")).expect("a JSON line");
+        assert!(last["notes"].to_string().contains("node.json"), "it is told: {last}");
+    }
+}
+
 #[test]
 fn paths_from_stdin() {
     for (key, value) in [("binDir", "/tmp"), ("cniDir", "/etc"), ("logFile", "/etc/passwd")] {

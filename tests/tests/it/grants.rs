@@ -275,16 +275,24 @@ impl Try {
 fn imports() {
     let world = World::new();
     install(&world, "x", "trap", &[r#"routes={"ops":["read"]}"#, "log=true"]);
+    install(&world, "y", "greedy", &["links=true", "log=true", r#"publish=["example.com/x"]"#]);
     let outer = conf::catena(json!([scripted::veth("one", 1, Stack::V4, true)]));
-    for (grants, missing) in [
-        (json!({"routes": {"ops": ["read"]}}), r#"{"log":true}"#),
-        (json!({"log": true}), r#""ops":["read"]"#),
-    ] {
-        node_file(&world, json!({"modules": {"x": {"grants": grants}}}));
+    for (number, (name, grants, missing)) in [
+        ("x", json!({"routes": {"ops": ["read"]}}), r#"{"log":true}"#),
+        ("x", json!({"log": true}), r#""ops":["read"]"#),
+        ("y", json!({"log": true, "publish": ["example.com/x"]}), r#"{"links":true}"#),
+        // What no import stands for, but the module says that it wants it.
+        ("y", json!({"log": true, "links": true}), r#"{"publish":["example.com/x"]}"#),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        node_file(&world, json!({"modules": {name: {"grants": grants}}}));
         let mut outer = outer.clone();
-        outer["pipeline"] = json!([{"stage": "x"}]);
-        let pod = Pod { id: "c".into(), ..Pod::new(&world, if missing.contains("log") { "a" } else { "b" }) };
-        pod.add(&outer).fails_with(105, &["module x", missing, "modules.x.grants in node.json"]);
+        outer["pipeline"] = json!([{"stage": name}]);
+        let pod = Pod { id: "c".into(), ..Pod::new(&world, &format!("pod{number}")) };
+        let place = format!("modules.{name}.grants in node.json");
+        pod.add(&outer).fails_with(105, &[&format!("module {name}"), missing, &place]);
         assert!(scripted::call_lines(&world).is_empty());
     }
 }

@@ -5,7 +5,7 @@ use catena_tests::conf::{self, Stack};
 use catena_tests::runtime::Pod;
 use catena_tests::scripted;
 use catena_tests::state::Traces;
-use catena_tests::world::World;
+use catena_tests::world::{CATENACTL, World};
 use serde_json::{Value, json};
 
 use crate::modules::{install, node_file};
@@ -193,4 +193,128 @@ fn a_trap_leaves_the_nodes_files_alone() {
     pod.add(&plain).fails_with(101, &["stage x", "sha256:", "trapped on purpose after 2 deleted"]);
     Traces::of(&world, Some(&pod.netns)).same_as(&traces, "after a trap");
     assert_eq!(files(&world), before);
+}
+
+/// Whatever a module can hand out as text, a person sees it without what a terminal would act on.
+#[test]
+fn escapes_in_every_text() {
+    let world = World::new();
+    let grants = [
+        r#"publish=["example.com/x"]"#,
+        r#"result=["dns"]"#,
+        r#"config=["/plugins/0/script/ADD/result/dns"]"#,
+        ROUTES,
+        "log=true",
+    ];
+    install(&world, "x", "escapes", &grants);
+    // What was said, as a person may see it.
+    let said = "\\u{1b}[2J\\u{1b}[31mall is well";
+    let pod = Pod::new(&world, "pod");
+    let before = Traces::of(&world, Some(&pod.netns));
+    let with = |r#where: &str| {
+        let mut outer = outer(json!({"where": r#where}));
+        outer["logLevel"] = json!("debug");
+        outer["delegates"][0]["script"]["ADD"]["result"]["dns"] = json!({"domain": "plain"});
+        outer
+    };
+    for (place, code) in [
+        ("denied", 105),
+        ("config", 7),
+        ("result", 6),
+        ("later", 11),
+        ("failed", 300),
+        ("panic", 101),
+        ("key", 105),
+        ("tag", 106),
+        ("link", 108),
+    ] {
+        let reply = pod.add(&with(place));
+        plain(&reply.output.stdout, place);
+        plain(&reply.output.stderr, place);
+        let failure = reply.fails_with(code, &["stage x"]);
+        assert!(failure.text().contains(said), "{place}: {}", failure.text());
+        Traces::of(&world, Some(&pod.netns)).same_as(&before, place);
+    }
+    for place in ["log", "publication", "reason", "member", "rewrite"] {
+        let outer = with(place);
+        let reply = pod.add(&outer);
+        let result = reply.result();
+        plain(&reply.output.stderr, place);
+        let mut seen = String::new();
+        for args in [&["show"][..], &["why"], &["show", "--json"], &["why", "--json"]] {
+            let output = world.run(CATENACTL, &[args, &[pod.id.as_str()]].concat());
+            assert_eq!(output.exit, Some(0), "{place}: {args:?}: {}", output.stderr);
+            plain(&output.stdout, &format!("{place}: {args:?}"));
+            seen.push_str(&output.stdout);
+        }
+        assert!(seen.contains("all is well"), "{place} is shown: {seen}");
+        pod.del(&outer, Some(&result)).done();
+        Traces::of(&world, Some(&pod.netns)).same_as(&before, place);
+    }
+    let log = world.read(LOG);
+    plain(&log, "the log");
+    assert!(log.matches("all is well").count() > 10, "{log}");
+
+    // What is tried, judged and listed.
+    let fixture = |place: &str| {
+        let conf = json!({"cniVersion": "1.0.0", "name": "n", "type": "catena",
+            "delegates": [{"cniVersion": "1.0.0", "name": "one", "type": "ptp"}],
+            "pipeline": [{"stage": "result-conversion"}, {"stage": "x", "config": {"where": place}}]});
+        world.write("/tmp/conf.json", conf.to_string());
+        let fixture = json!({"conf": conf, "results": [{"cniVersion": "1.0.0"}]});
+        world.write("/tmp/fixture.json", fixture.to_string());
+    };
+    for place in ["denied", "failed", "panic", "log", "publication", "key", "tag", "reason", "member"] {
+        fixture(place);
+        for args in [&["run", "/tmp/fixture.json"][..], &["run", "/tmp/fixture.json", "--json"]] {
+            let output = world.run(CATENACTL, args);
+            plain(&output.stdout, &format!("{place}: {args:?}"));
+            assert!(output.stdout.contains("all is well"), "{place}: {}{}", output.stdout, output.stderr);
+        }
+    }
+    fixture("settings");
+    for args in [&["check", "/tmp/conf.json"][..], &["check", "/tmp/conf.json", "--json"]] {
+        let output = world.run(CATENACTL, args);
+        assert_eq!(output.exit, Some(1), "{}", output.stdout);
+        plain(&output.stdout, "check");
+        assert!(output.stdout.contains("all is well"), "{}", output.stdout);
+    }
+}
+
+/// Each limit that a compiled module can go over: the text names module, limit and what to do, and all is as before.
+#[test]
+fn every_limit_has_a_name_and_a_remedy() {
+    let world = World::new();
+    let grants = [r#"publish=["example.com/x"]"#, "log=true", "links=true"];
+    install(&world, "x", "greedy", &grants);
+    install(&world, "loops", "spin", &["log=true"]);
+    install(&world, "swells", "memory", &["log=true"]);
+    let pod = Pod::new(&world, "pod");
+    let before = Traces::of(&world, Some(&pod.netns));
+    let files = || (world.files("/etc/catena"), world.files("/var/lib/catena/modules"));
+    let files_before = files();
+    let fixed = "this limit is fixed";
+    for (stage, what, code, words) in [
+        ("x", "stack", 103, ["524288 bytes of stack", fixed]),
+        ("x", "calls", 103, ["256 host calls", "limits.hostCalls"]),
+        ("x", "log", 103, ["1024 calls of log", "limits.logLines"]),
+        ("x", "transfer", 103, ["4194304 bytes in one call", "limits.resultKiB"]),
+        ("x", "tags", 103, ["32 tags", fixed]),
+        ("x", "publications", 103, ["262144 bytes of publications", fixed]),
+        ("loops", "", 102, ["50000000 units of fuel", "limits.fuel"]),
+        ("swells", "", 103, ["33554432 bytes of memory", "limits.memoryMiB"]),
+    ] {
+        let mut outer = outer(json!({"what": what}));
+        outer["pipeline"][1]["stage"] = json!(stage);
+        let failure =
+            pod.add(&outer).fails_with(code, &[&format!("stage {stage}"), "sha256:", words[0], words[1]]);
+        plain(&failure.text(), what);
+        Traces::of(&world, Some(&pod.netns)).same_as(&before, what);
+        assert_eq!(files(), files_before, "{what}");
+    }
+    // The node can give one module more of what is not fixed.
+    let rule = json!({"grants": {"publish": ["example.com/x"], "log": true, "links": true}, "limits": {"hostCalls": 2000}});
+    node_file(&world, json!({"modules": {"x": rule}}));
+    let result = pod.add(&outer(json!({"what": "calls"}))).result();
+    pod.del(&outer(json!({"what": "calls"})), Some(&result)).done();
 }

@@ -254,6 +254,17 @@ fn that_traps_in_the_middle_of_route_changes() {
     misbehaves("trap", 101, &["trapped on purpose"]);
 }
 
+/// A panic in a module is told as one: file, line and message, not a bare trap.
+#[test]
+fn a_panic_is_told_with_file_and_line() {
+    let source = include_str!("../../stages/examples/trap.rs");
+    let line = source.lines().position(|line| line.contains("panic!(")).expect("the panic") + 1;
+    let failure = misbehaves("trap", 101, &["trapped on purpose"]);
+    let place = format!("panicked at tests/stages/examples/trap.rs:{line}:");
+    assert!(failure.text().contains(&place), "{place:?} in {}", failure.text());
+    assert!(failure.text().contains("trapped on purpose after 1 deleted"), "{}", failure.text());
+}
+
 #[test]
 fn that_returns_nonsense() {
     misbehaves("nonsense", 106, &[]);

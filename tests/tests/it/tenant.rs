@@ -1,7 +1,7 @@
 //! What a config on stdin, which a tenant may have written, can and cannot do to what the node's owner wants.
 
 use catena_tests::conf::{self, Family, Stack};
-use catena_tests::runtime::Pod;
+use catena_tests::runtime::{Pod, with_previous};
 use catena_tests::scripted;
 use catena_tests::state::{Traces, defaults, via};
 use catena_tests::world::World;
@@ -62,6 +62,36 @@ fn nothing_gets_round_the_baseline() {
         pod.check(&outer, &result).done();
         pod.del(&outer, Some(&result)).done();
         Traces::of(&world, Some(&pod.netns)).same_as(&before, "after DEL");
+    }
+}
+
+/// The same at the end of somebody else's list.
+#[test]
+fn nothing_gets_round_the_baseline_in_chained_mode() {
+    for place in ["before", "after"] {
+        let world = world_with(json!({
+            "baseline": {place: [{"stage": "policy", "config": {"network": "one"}}]},
+            "pipelines": {"empty": []}
+        }));
+        let pod = Pod::new(&world, "pod");
+        let earlier = scripted::veth("one", 1, Stack::V4, true);
+        let result = pod.add_list(&earlier);
+        let before = Traces::of(&world, Some(&pod.netns));
+        for pipeline in [
+            json!(null),
+            json!([]),
+            json!("empty"),
+            json!([{"stage": "policy", "onError": "skip", "unless": ["x"], "when": ["never"]}]),
+            json!([{"stage": "policy", "mode": "monitor", "config": {"network": "another"}}]),
+            json!([{"stage": "default-gateway", "config": {"filter": ["ipv4"]}}]),
+        ] {
+            let conf =
+                json!({"cniVersion": conf::VERSION, "name": "one", "type": "catena", "pipeline": pipeline});
+            let conf = with_previous(&conf, Some(&result));
+            pod.add(&conf).fails_with(105, &["policy"]);
+            Traces::of(&world, Some(&pod.netns)).same_as(&before, "after a denied ADD");
+        }
+        pod.del_list(&earlier, Some(&result));
     }
 }
 

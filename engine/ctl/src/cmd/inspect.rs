@@ -1,14 +1,16 @@
 use std::path::Path;
 
-use catena::node::{Grants, LockEntry, ModuleLock, ModuleName, NodeConfig, OwnedDir, Root};
-use catena::wasm::builtin::{BUILTINS, Builtin};
+use catena::node::{Grants, Installed, LockEntry, ModuleName, NodeConfig, Root};
+use catena::wasm::builtin::Builtin;
+use catena::wasm::engine;
 use catena::wasm::grants::{required, unknown_export};
 use serde_json::{Value, json};
 
-use super::install::{options, read};
+use super::install::{artifact_value, options, read};
 use crate::component::{self, Description};
 use crate::error::Error;
 use crate::output::{Report, line};
+use crate::store;
 
 /// Show what a module is, imports, exports and wants; it is never run
 #[derive(Debug, clap::Args)]
@@ -27,33 +29,23 @@ impl Inspect {
         }
         let root = Root::from_env();
         let node = NodeConfig::load(&root)?;
-        let lock = match OwnedDir::open(&root.modules())? {
-            Some(dir) => ModuleLock::load(&dir)?,
-            None => ModuleLock::default(),
-        };
+        let lock = store::installed(&root)?;
         let name = ModuleName::parse(&self.module);
         let entry = name.as_ref().and_then(|name| lock.modules.get(name));
-        let builtin = BUILTINS.iter().find(|builtin| builtin.name == self.module);
+        let builtin = store::builtin(&self.module);
         let rule = name.as_ref().and_then(|name| node.modules.get(name));
         let granted = rule.map(|rule| &rule.grants);
-        match (entry, builtin) {
-            (Some(entry), _) => Ok(of_entry(&self.module, entry, granted)),
+        let current = entry.and_then(|entry| Some((entry, entry.current.as_ref()?)));
+        match (current, builtin) {
+            (Some((entry, installed)), _) => Ok(of_entry(&self.module, entry, installed, granted)),
             (None, Some(builtin)) => of_builtin(builtin, granted),
             (None, None) => Err(Error::Refused(format!(
                 "there is neither a file nor a module {:?}; modules are {}",
                 self.module,
-                names(&lock).join(", ")
+                store::names(&lock).join(", ")
             ))),
         }
     }
-}
-
-fn names(lock: &ModuleLock) -> Vec<String> {
-    let mut names: Vec<String> = BUILTINS.iter().map(|builtin| builtin.name.to_owned()).collect();
-    names.extend(lock.modules.keys().map(ToString::to_string));
-    names.sort();
-    names.dedup();
-    names
 }
 
 /// What every kind of module has.
@@ -62,6 +54,7 @@ struct Facts<'a> {
     name: &'a str,
     digest: &'a str,
     size: u64,
+    version: Option<&'a str>,
     contract: &'a str,
     exports: Vec<&'a str>,
     imports: Vec<&'a str>,
@@ -74,6 +67,9 @@ impl Facts<'_> {
         line(text, "module", &format!("{} ({})", self.name, self.origin));
         line(text, "digest", self.digest);
         line(text, "size", &format!("{} bytes", self.size));
+        if let Some(version) = self.version {
+            line(text, "version", version);
+        }
         line(text, "contract", &format!("catena:stage {}", self.contract));
         line(text, "exports", &list(&self.exports));
         line(text, "imports", &list(&self.imports));
@@ -82,6 +78,7 @@ impl Facts<'_> {
             "name": self.name,
             "digest": self.digest,
             "size": self.size,
+            "version": self.version,
             "contract": self.contract,
             "exports": self.exports,
             "imports": self.imports,
@@ -102,6 +99,7 @@ fn of_file(path: &Path, description: &Description) -> Report {
         name: &name,
         digest: description.digest.as_str(),
         size: description.size,
+        version: description.version.as_deref(),
         contract: &description.contract,
         exports: texts(&description.exports),
         imports: texts(&description.imports),
@@ -121,33 +119,35 @@ fn of_file(path: &Path, description: &Description) -> Report {
     }
     json["needs"] = needs.as_ref().map(Grants::to_value).unwrap_or_default();
     json["refused"] = needs.err().map(Value::from).unwrap_or_default();
-    Report { text, json }
+    Report::new(text, json)
 }
 
-fn of_entry(name: &str, entry: &LockEntry, rule: Option<&Grants>) -> Report {
-    let installed = &entry.current;
+fn of_entry(name: &str, entry: &LockEntry, installed: &Installed, rule: Option<&Grants>) -> Report {
     let mut text = String::new();
     let mut json = Facts {
         origin: "installed",
         name,
         digest: installed.digest.as_str(),
         size: installed.size,
+        version: installed.version.as_deref(),
         contract: &installed.contract,
         exports: texts(&installed.exports),
         imports: texts(&installed.imports),
         wants: &installed.wants,
     }
     .write(&mut text);
-    let artifact = &installed.artifact;
-    line(&mut text, "artifact", &format!("{} bytes, {}", artifact.size, artifact.digest));
-    json["artifact"] = json!({ "digest": artifact.digest.as_str(), "size": artifact.size });
+    match installed.artifacts.get(engine::KEY) {
+        Some(artifact) => artifact_size(&mut text, artifact.size),
+        None => line(&mut text, "warning", "it is compiled for another catena; run: catenactl recompile"),
+    }
+    json["artifact"] = artifact_value(installed);
     granted(&mut text, &mut json, rule, &installed.grants);
     let previous: Vec<&str> = entry.previous.iter().map(|installed| installed.digest.as_str()).collect();
     for digest in &previous {
         line(&mut text, "before", digest);
     }
     json["previous"] = json!(previous);
-    Report { text, json }
+    Report::new(text, json)
 }
 
 fn of_builtin(builtin: &Builtin, rule: Option<&Grants>) -> Result<Report, Error> {
@@ -161,16 +161,27 @@ fn of_builtin(builtin: &Builtin, rule: Option<&Grants>) -> Result<Report, Error>
         name: builtin.name,
         digest: builtin.digest,
         size: builtin.size as u64,
+        version: Some(env!("CARGO_PKG_VERSION")),
         contract: builtin.contract,
         exports: builtin.exports.to_vec(),
         imports: builtin.imports.to_vec(),
         wants: &wants,
     }
     .write(&mut text);
-    line(&mut text, "artifact", &format!("{} bytes", builtin.artifact.len()));
+    artifact_size(&mut text, builtin.artifact.len() as u64);
     json["artifact"] = json!({ "size": builtin.artifact.len() });
     granted(&mut text, &mut json, rule, &wants);
-    Ok(Report { text, json })
+    Ok(Report::new(text, json))
+}
+
+/// Artifacts above this size make the first ADD after a boot slow: they have to come from the disk.
+const LARGE: u64 = 5 << 20;
+
+fn artifact_size(text: &mut String, size: u64) {
+    line(text, "artifact", &format!("{size} bytes"));
+    if size > LARGE {
+        line(text, "note", "an artifact of more than 5 MB costs each ADD some milliseconds");
+    }
 }
 
 /// Where the node's file names the module, it decides alone.

@@ -1,23 +1,26 @@
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use catena::node::{
-    ArtifactRecord, Digest, Grants, Installed, ModuleLock, ModuleName, NodeConfig, OwnedDir, Root,
-};
-use catena::wasm::builtin::BUILTINS;
+use catena::node::{Digest, Grants, Installed, ModuleName, NodeConfig, Root};
+use catena::wasm::engine;
 use catena::wasm::grants::required;
 use catena::wasm::{Facts, ModuleError};
 use serde_json::{Map, Value, json};
 
+use super::check;
 use crate::compile::compile;
 use crate::component::{self, Description};
 use crate::error::Error;
 use crate::output::{Report, line};
+use crate::problem::Problem;
+use crate::store::{self, Store};
 
 /// Compile a module and make it the one that pipelines get under a name
 ///
-/// Nothing of the module runs. The modules that had the name before are kept: attachments that they made are
+/// Nothing of the module runs before all is checked and recorded; then it judges the configs that node.json has for
+/// it, and what it finds wrong is told. The modules that had the name before are kept: attachments that they made are
 /// still checked with them, and installing one again brings it back.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Install {
@@ -35,12 +38,7 @@ pub(crate) struct Install {
 
 impl Install {
     pub(crate) fn run(self) -> Result<Report, Error> {
-        let name = ModuleName::parse(&self.name).ok_or_else(|| {
-            Error::Refused(format!(
-                "{:?} cannot be a module's name: 1 to 64 of a-z, 0-9, '.', '_', '-'",
-                self.name
-            ))
-        })?;
+        let name = store::name(&self.name)?;
         let given = parse_grants(&self.grants).map_err(Error::Refused)?;
         let refused =
             |why: String| Error::Refused(format!("{} is not installed: {why}", self.file.display()));
@@ -63,24 +61,29 @@ impl Install {
         }
         let grants = rule.map_or(&given, |rule| &rule.grants);
         let facts = description.facts(&name, grants);
-        facts.check().map_err(|error| refused(self.explain(error, rule.is_some(), &description)))?;
-        let (artifact, compiled) = compile(&bytes).map_err(refused)?;
-        facts
-            .verify(&compiled)
-            .map_err(|error| refused(self.explain(error, rule.is_some(), &description)))?;
+        let explained = |error: ModuleError| refused(self.explain(error, rule.is_some(), &description));
+        facts.check().map_err(explained)?;
+        let compiled = compile(&bytes).map_err(refused)?;
+        facts.verify(&compiled.component).map_err(explained)?;
 
         let installed = Installed {
             digest: description.digest.clone(),
             size: description.size,
-            artifact: ArtifactRecord { digest: Digest::of(&artifact), size: artifact.len() as u64 },
+            version: description.version.clone(),
+            artifacts: BTreeMap::from([(engine::KEY.to_owned(), compiled.record)]),
             exports: description.exports.clone(),
             imports: description.imports.clone(),
             contract: description.contract.clone(),
             wants: description.wants.clone(),
             grants: given.clone(),
         };
-        let replaced = record(&root, &name, &installed, &bytes, &artifact)?;
-        Ok(report(&name, &installed, grants, replaced.as_deref(), rule.is_some(), &root))
+        let replaced = record(&root, &name, &installed, &bytes, &compiled.artifact)?;
+        let mut report = report(&name, &installed, grants, replaced.as_deref(), rule.is_some(), &root);
+        // It is installed all the same: the node's file may be what is changed next.
+        let problems = check::problems_of(&root, &node, &name);
+        problems.iter().for_each(|problem| problem.write(&mut report.text));
+        report.json["problems"] = problems.iter().map(Problem::to_value).collect();
+        Ok(report)
     }
 
     /// A missing grant is told as the options that would give it.
@@ -177,15 +180,20 @@ fn record(
     module: &[u8],
     artifact: &[u8],
 ) -> Result<Option<String>, Error> {
-    let dir = OwnedDir::create(&root.modules(), 0o700)?;
-    // Held to the end, so that two installs do not lose one's record.
-    let _lock = dir.lock("lock")?;
-    let mut lock = ModuleLock::load(&dir)?;
-    dir.write(&installed.module_file(), module, 0o600)?;
-    dir.write(&installed.artifact_file(), artifact, 0o600)?;
-    let replaced = lock.modules.get(name).map(|entry| entry.current.digest.to_string());
-    lock.install(name.clone(), installed.clone());
-    lock.store(&dir)?;
+    let mut store = Store::open(root)?;
+    store.dir.write(&installed.module_file(), module, 0o600)?;
+    store.dir.write(&installed.artifact_file(engine::KEY), artifact, 0o600)?;
+    let replaced = store.lock.modules.get(name).and_then(|entry| entry.current.as_ref());
+    let replaced = replaced.map(|current| current.digest.to_string());
+    let mut installed = installed.clone();
+    // What other engines have of this very module stays.
+    if let Some(earlier) = store.lock.modules.get(name).and_then(|entry| entry.find(&installed.digest)) {
+        for (engine, artifact) in &earlier.artifacts {
+            installed.artifacts.entry(engine.clone()).or_insert_with(|| artifact.clone());
+        }
+    }
+    store.lock.install(name.clone(), installed);
+    store.commit()?;
     Ok(replaced)
 }
 
@@ -197,16 +205,20 @@ fn report(
     in_node_file: bool,
     root: &Root,
 ) -> Report {
-    let builtin = BUILTINS.iter().find(|builtin| builtin.name == name.as_str());
-    let before = replaced.or(builtin.map(|builtin| builtin.digest));
+    let before = replaced.or(store::builtin(name.as_str()).map(|builtin| builtin.digest));
     let mut text = String::new();
     line(&mut text, "installed", name.as_str());
     line(&mut text, "digest", installed.digest.as_str());
+    if let Some(version) = &installed.version {
+        line(&mut text, "version", version);
+    }
     line(&mut text, "exports", &installed.exports.join(", "));
     line(&mut text, "grants", &grants.to_string());
     match before {
         Some(before) if replaced.is_none() => line(&mut text, "replaces", &format!("the built-in {before}")),
-        Some(before) => line(&mut text, "replaces", &format!("{before}, which is kept")),
+        Some(before) => {
+            line(&mut text, "replaces", &format!("{before}, which is kept for catenactl rollback"))
+        }
         None => {}
     }
     if in_node_file {
@@ -223,7 +235,8 @@ fn report(
         "name": name.as_str(),
         "digest": installed.digest.as_str(),
         "size": installed.size,
-        "artifact": { "digest": installed.artifact.digest.as_str(), "size": installed.artifact.size },
+        "version": installed.version,
+        "artifact": artifact_value(installed),
         "contract": installed.contract,
         "exports": installed.exports,
         "imports": installed.imports,
@@ -232,7 +245,15 @@ fn report(
         "replaces": before,
         "decidedByNodeFile": in_node_file,
     });
-    Report { text, json }
+    Report::new(text, json)
+}
+
+/// The artifact for this catena; null where there is none.
+pub(crate) fn artifact_value(installed: &Installed) -> Value {
+    let artifact = installed.artifacts.get(engine::KEY);
+    artifact.map_or(Value::Null, |artifact| {
+        json!({ "digest": artifact.digest.as_str(), "size": artifact.size, "engine": engine::KEY })
+    })
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 use catena::attach::entry::{Entry, Event};
-use catena::attach::ledger::{Found, Ledger};
-use catena::node::Root;
+use catena::node::{EntryMode, Root};
 use serde_json::{Value, json};
 
+use crate::entries::{Entries, embedded};
 use crate::error::Error;
+use crate::namespace::{Namespace, interfaces};
 use crate::output::{Report, line};
+use crate::record::{routes_before, write_stages};
 
-/// Show what the ledger has about a container: attachments, decisions, results, publications
+/// Show what was done to a container: attachments, decisions, each stage's time and outcome, route changes, results
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
     /// The container's (sandbox's) id, or its beginning
@@ -15,35 +17,21 @@ pub(crate) struct Show {
 
 impl Show {
     pub(crate) fn run(self) -> Result<Report, Error> {
-        let state = Root::from_env().state();
-        let nothing = || Error::Refused(format!("nothing is recorded for a container {:?}", self.container));
-        if !state.is_dir() {
-            return Err(nothing());
-        }
-        let ledger = Ledger::open(&state)?;
-        let (mut text, mut entries) = (String::new(), Vec::new());
-        let mut damaged = Vec::new();
-        for stem in ledger.stems()? {
-            match ledger.read_stem(&stem)? {
-                Found::Entry(entry) if entry.intended.container_id.starts_with(&self.container) => {
-                    if !text.is_empty() {
-                        text.push('\n');
-                    }
-                    write(&mut text, &entry);
-                    entries.push(document(&entry));
-                }
-                // Whose it is can only be read from its name.
-                Found::Damaged(error) if stem.starts_with(&self.container) => {
-                    line(&mut text, "damaged", &format!("{stem}: {error}"));
-                    damaged.push(json!({ "entry": stem, "error": error.to_string() }));
-                }
-                _ => {}
+        let entries = Entries::find(&Root::from_env(), &self.container)?;
+        let (mut text, mut documents, mut damaged) = (String::new(), Vec::new(), Vec::new());
+        for entry in &entries.whole {
+            if !text.is_empty() {
+                text.push('\n');
             }
+            let now = Namespace::read(entry).ok();
+            write(&mut text, entry, now.as_ref());
+            documents.push(document(entry, now.as_ref()));
         }
-        if entries.is_empty() && damaged.is_empty() {
-            return Err(nothing());
+        for (stem, error) in &entries.damaged {
+            line(&mut text, "damaged", &format!("{stem}: {error}"));
+            damaged.push(json!({ "entry": stem, "error": error }));
         }
-        Ok(Report { text, json: json!({ "entries": entries, "damaged": damaged }) })
+        Ok(Report::new(text, json!({ "entries": documents, "damaged": damaged })))
     }
 }
 
@@ -58,14 +46,29 @@ fn state(entry: &Entry) -> &'static str {
     }
 }
 
-fn write(text: &mut String, entry: &Entry) {
+/// An attachment's routes now, and as they were before its stages; none where the namespace cannot be looked at.
+fn routes(
+    now: Option<&Namespace>,
+    ifname: &str,
+    sandbox: &str,
+    result: &str,
+    report: &Value,
+) -> Option<[Vec<String>; 2]> {
+    let now = now?;
+    let names = interfaces(ifname, Some(&embedded(result)), sandbox);
+    let after: Vec<String> = now.on(&names).map(|route| now.text(route)).collect();
+    Some([routes_before(report, &after), after])
+}
+
+fn write(text: &mut String, entry: &Entry, now: Option<&Namespace>) {
     let intended = &entry.intended;
     line(text, "container", &intended.container_id);
     line(text, "network", &format!("{} {} ({})", intended.network, intended.ifname, intended.mode));
     line(text, "state", state(entry));
     line(text, "namespace", &intended.netns);
     for stage in &intended.pipeline {
-        line(text, "stage", &format!("{} {} {}", stage.stage, stage.digest, stage.config));
+        let mode = if stage.mode == EntryMode::Monitor.as_str() { " (monitor)" } else { "" };
+        line(text, "stage", &format!("{} {} {}{mode}", stage.stage, stage.digest, stage.config));
     }
     for (position, attachment) in intended.attachments.iter().enumerate() {
         line(
@@ -83,7 +86,15 @@ fn write(text: &mut String, entry: &Entry) {
             for (key, value) in publications {
                 line(text, "  publishes", &format!("{key} = {value}"));
             }
-            line(text, "  report", &report.to_string());
+            if let Some(time) = report["delegateUs"].as_u64() {
+                line(text, "  delegate", &format!("{time} µs"));
+            }
+            write_stages(text, &report["arrange"]);
+            write_stages(text, &report["stages"]);
+            if let Some([before, after]) = routes(now, &attachment.ifname, &intended.netns, result, report) {
+                before.iter().for_each(|route| line(text, "  before", route));
+                after.iter().for_each(|route| line(text, "  now", route));
+            }
         }
     }
     if let Some(Event::DeleteFailed { errors, .. }) = entry.events.last() {
@@ -93,17 +104,14 @@ fn write(text: &mut String, entry: &Entry) {
     }
 }
 
-/// JSON text of the ledger as JSON, and as text where it is none.
-fn embedded(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
-}
-
-fn document(entry: &Entry) -> Value {
+fn document(entry: &Entry, now: Option<&Namespace>) -> Value {
     let intended = &entry.intended;
     let pipeline = intended.pipeline.iter().map(|stage| {
         json!({
             "stage": stage.stage, "digest": stage.digest, "config": embedded(&stage.config),
             "when": stage.when, "unless": stage.unless, "onError": stage.on_error,
+            // Entries of before there was another mode do not name it.
+            "mode": EntryMode::parse(&stage.mode).unwrap_or_default().as_str(), "baseline": stage.baseline,
         })
     });
     let attachments = intended.attachments.iter().enumerate().map(|(position, attachment)| {
@@ -120,6 +128,10 @@ fn document(entry: &Entry) -> Value {
                 "format": format, "result": embedded(result), "tags": tags,
                 "publications": Value::Object(published.collect()), "report": report,
             });
+            if let Some([before, after]) = routes(now, &attachment.ifname, &intended.netns, result, report) {
+                value["attached"]["routesBefore"] = json!(before);
+                value["attached"]["routesNow"] = json!(after);
+            }
         }
         value
     });

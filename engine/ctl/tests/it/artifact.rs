@@ -89,7 +89,7 @@ fn another_engine() {
     let mut other = bytes;
     other[version + 2] = b'3';
     std::fs::write(&artifact, &other).unwrap();
-    record["modules"]["x"]["current"]["artifact"]["digest"] =
+    record["modules"]["x"]["current"]["artifacts"][catena::wasm::engine::KEY]["digest"] =
         catena::node::Digest::of(&other).as_str().into();
     std::fs::write(&lock, record.to_string()).unwrap();
     let text = refusal(&node).to_string();

@@ -35,7 +35,7 @@ fn a_released_version_is_as_it_was() {
             found.as_str(),
             frozen,
             "wit/{version} was changed; modules are built against it, so put it back, and make a new version of what \
-             has to be new"
+             has to be new (see sdk/COMPATIBILITY.md)"
         );
     }
     let folders =

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{ANSWER, Node, component, stage, wanting};
 
-fn refused(output: Output, code: i32, words: &[&str]) {
+pub(crate) fn refused(output: Output, code: i32, words: &[&str]) {
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(code), "{text}");
     assert!(output.stdout.is_empty());
@@ -16,7 +16,7 @@ fn refused(output: Output, code: i32, words: &[&str]) {
     }
 }
 
-fn json_of(output: Output) -> Value {
+pub(crate) fn json_of(output: Output) -> Value {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -40,6 +40,25 @@ fn refusals_say_what_to_do() {
     refused(node.try_install("x", b"hello", &[]), 1, &["not a WebAssembly component"]);
     refused(node.try_install("x", b"\0asm\x01\0\0\0", &[]), 1, &["core module", "wasm-tools component new"]);
     refused(node.ctl(&["install", "x", "/nowhere.wasm"]), 1, &["/nowhere.wasm", "No such file"]);
+    // Garbage after a header that is right: nothing, zeros, noise, the beginning of a real one, and a real one's end.
+    let header = b"\0asm\x0d\0\x01\0".as_slice();
+    let whole = stage("", ANSWER);
+    let noise: Vec<u8> = (0..4096u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    for (what, garbage) in [
+        ("a header alone", header.to_vec()),
+        ("zeros", [header, &[0; 64]].concat()),
+        ("noise", [header, noise.as_slice()].concat()),
+        ("a part", whole[..whole.len() / 2].to_vec()),
+        ("more behind it", [whole.as_slice(), noise.as_slice()].concat()),
+        ("another beginning", [header, &whole[whole.len() / 2..]].concat()),
+    ] {
+        let output = node.try_install("x", &garbage, &[]);
+        assert_eq!(output.status.code(), Some(1), "{what}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        let why =
+            text.contains("not a WebAssembly component") || text.contains("exports nothing of catena:stage");
+        assert!(text.contains("x.wasm") && why, "{what}: {text}");
+    }
     refused(node.ctl(&["install", "X/../y", "/nowhere.wasm"]), 1, &["module's name"]);
     refused(node.try_install("x", &stage("", ANSWER), &["log"]), 1, &["KEY=JSON"]);
     refused(node.ctl(&["install"]), 2, &["Usage"]);

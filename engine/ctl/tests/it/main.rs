@@ -2,9 +2,13 @@
 //! needed, and a module can do what no compiler would emit.
 
 mod artifact;
+mod check;
 mod contract;
 mod install;
 mod limits;
+mod new;
 mod outcome;
+mod run;
 mod stage;
+mod store;
 mod wasi;

@@ -46,7 +46,16 @@ package wasi:filesystem@0.2.0 {
             not-directory, not-empty, not-recoverable, unsupported, no-tty, no-such-device, overflow, not-permitted,
             pipe, read-only, invalid-seek, text-file-busy, cross-device,
         }
-        resource descriptor { create-directory-at: func(path: string) -> result<_, error-code>; }
+        flags descriptor-flags {
+            read, write, file-integrity-sync, data-integrity-sync, requested-write-sync, mutate-directory,
+        }
+        flags path-flags { symlink-follow }
+        flags open-flags { create, directory, exclusive, truncate }
+        resource descriptor {
+            create-directory-at: func(path: string) -> result<_, error-code>;
+            open-at: func(path-flags: path-flags, path: string, open-flags: open-flags, %flags: descriptor-flags)
+                -> result<descriptor, error-code>;
+        }
     }
     interface preopens { use types.{descriptor}; get-directories: func() -> list<tuple<descriptor, string>>; }
 }
@@ -238,6 +247,77 @@ fn a_granted_folder_that_is_missing_is_the_nodes_fault() {
     assert!(matches!(error, StageError::Unusable { code: 104, .. }), "{error}");
     let text = error.to_string();
     assert!(text.contains("make the folder, or take it out of modules.x.grants.dirs"), "{text}");
+}
+
+/// Opens a path in the first folder that was granted; tells 1000 where it is open, else 2000 and the error's number.
+fn opens(path: &str, open_flags: u32, flags: u32) -> Vec<u8> {
+    let fields = format!(
+        r#"(import "wasi:filesystem/preopens@0.2.0" "get-directories" (func $directories (param i32)))
+        (import "wasi:filesystem/types@0.2.0" "[method]descriptor.open-at"
+            (func $open (param i32 i32 i32 i32 i32 i32 i32)))
+        (data (i32.const 8) "{path}")"#
+    );
+    let length = path.len();
+    let body = format!(
+        "(call $directories (i32.const 2048))
+         (if (i32.eqz (i32.load (i32.const 2052))) (then (unreachable)))
+         (call $open (i32.load (i32.load (i32.const 2048))) (i32.const 1) (i32.const 8) (i32.const {length})
+            (i32.const {open_flags}) (i32.const {flags}) (i32.const 2064))
+         {}",
+        tells(
+            "(select (i32.const 1000) (i32.add (i32.const 2000) (i32.load8_u (i32.const 2068)))
+                (i32.eqz (i32.load8_u (i32.const 2064))))"
+        )
+    );
+    stage(&fields, &body)
+}
+
+#[test]
+fn nothing_outside_a_granted_folder_is_reached() {
+    let place = tempfile::tempdir().unwrap();
+    let granted = place.path().join("granted");
+    std::fs::create_dir_all(granted.join("deep")).unwrap();
+    std::fs::write(granted.join("inside"), "x").unwrap();
+    std::fs::write(place.path().join("outside"), "a secret").unwrap();
+    for (name, target) in
+        [("up", "../outside"), ("absolute", "/etc/passwd"), ("folder", ".."), ("deep/up", "../../outside")]
+    {
+        std::os::unix::fs::symlink(target, granted.join(name)).unwrap();
+    }
+    let grant = |access: &str| format!("dirs={{{granted:?}:{access:?}}}");
+    const CREATE: u32 = 1;
+    const READ: u32 = 1;
+    const WRITE: u32 = 3;
+    assert_eq!(told(&opens("inside", 0, READ), &[&grant("ro")]), 1000);
+    for path in [
+        "../outside",
+        "deep/../../outside",
+        "up",
+        "deep/up",
+        "absolute",
+        "folder/outside",
+        "/etc/passwd",
+        "//etc/passwd",
+        "..",
+    ] {
+        for access in ["ro", "rw"] {
+            let code = told(&opens(path, 0, READ), &[&grant(access)]);
+            assert!((2000..2037).contains(&code), "{path} with {access}: {code}");
+        }
+        told(&opens(path, CREATE, WRITE), &[&grant("rw")]);
+    }
+    assert_eq!(std::fs::read_to_string(place.path().join("outside")).unwrap(), "a secret");
+    let left: Vec<_> =
+        std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+
+    // What is read-only is not written, not even made.
+    for (path, flags) in [("inside", 0), ("new", CREATE)] {
+        let code = told(&opens(path, flags, WRITE), &[&grant("ro")]);
+        assert!((2000..2037).contains(&code), "{path}: {code}");
+        assert_eq!(told(&opens(path, flags, WRITE), &[&grant("rw")]), 1000, "{path}");
+    }
+    assert!(granted.join("new").is_file());
 }
 
 #[test]

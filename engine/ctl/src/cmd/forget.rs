@@ -1,0 +1,103 @@
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use catena::attach::entry::Entry;
+use catena::attach::ledger::{Found, Ledger};
+use catena::delegate::cache;
+use catena::node::Root;
+use catena::report::status::StatusFile;
+use serde_json::json;
+
+use crate::error::Error;
+use crate::output::{Report, line};
+
+/// End what is recorded for a container whose DEL cannot succeed
+///
+/// The entry, the cached results and the status file go; no delegate is called, so what the plugins hold (addresses,
+/// links outside the pod) stays and is yours to clean up.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Forget {
+    /// The container's (sandbox's) whole id
+    container: String,
+    /// Also an attachment that is whole: CHECK and DEL will know nothing of it
+    #[arg(long)]
+    force: bool,
+}
+
+/// How long a call of the runtime may hold the entry before we give up.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Forget {
+    pub(crate) fn run(self) -> Result<Report, Error> {
+        let root = Root::from_env();
+        let nothing = || {
+            Error::Refused(format!(
+                "nothing is recorded for a container {:?}; give its whole id",
+                self.container
+            ))
+        };
+        if !root.state().is_dir() {
+            return Err(nothing());
+        }
+        let ledger = Ledger::open(&root.state())?;
+        let (mut text, mut forgotten) = (String::new(), Vec::new());
+        for stem in ledger.stems()? {
+            let own = match ledger.read_stem(&stem)? {
+                Found::Entry(entry) => entry.intended.container_id == self.container,
+                // Whose it is can only be read from its name.
+                Found::Damaged(_) => stem.split('@').next() == Some(&self.container),
+                Found::Nothing => false,
+            };
+            if !own {
+                continue;
+            }
+            let slot = ledger.lock_stem(stem.clone(), Instant::now() + PATIENCE)?;
+            match slot.read()? {
+                Found::Entry(entry) => {
+                    if entry.is_finished() && !self.force {
+                        return Err(Error::Refused(format!(
+                            "{} of network {} is attached; let the runtime DEL it, or say --force",
+                            entry.intended.ifname, entry.intended.network
+                        )));
+                    }
+                    remove_files(&root, &entry)?;
+                    let what = format!("{} of network {}", entry.intended.ifname, entry.intended.network);
+                    line(&mut text, "forgotten", &what);
+                    for attachment in &entry.intended.attachments {
+                        let left = format!("whatever {} made for {}", attachment.network, attachment.ifname);
+                        line(&mut text, "note", &format!("{left} was not deleted"));
+                    }
+                }
+                Found::Damaged(error) => {
+                    line(&mut text, "forgotten", &format!("{stem}, which was damaged: {error}"))
+                }
+                Found::Nothing => {}
+            }
+            slot.remove()?;
+            forgotten.push(stem);
+        }
+        if forgotten.is_empty() {
+            return Err(nothing());
+        }
+        Ok(Report::new(text, json!({ "forgotten": forgotten })))
+    }
+}
+
+/// The files beside the entry. A cached result would make a later DEL take the attachment up again.
+fn remove_files(root: &Root, entry: &Entry) -> Result<(), Error> {
+    let intended = &entry.intended;
+    let status = root.run().join("status");
+    let status = StatusFile::new(&status, &intended.network, &intended.container_id, &intended.ifname);
+    status.remove().map_err(|error| Error::Refused(error.to_string()))?;
+    for attachment in intended.attachments.iter().filter(|attachment| attachment.config.is_some()) {
+        let folder = Path::new(&intended.cache_dir);
+        let path = cache::path(folder, &attachment.network, &intended.container_id, &attachment.ifname);
+        match std::fs::remove_file(&path) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::Write { path, source });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
