@@ -75,7 +75,8 @@ fn plan(conf: &Conf) {
         container_id: ContainerId::parse("c1").expect("an id"),
         ifname: IfName::parse("eth0").expect("a name"),
     };
-    let attachments = match Attachment::plan(conf, "K8S_POD_NAME=p", &target, "/run/netns/x") {
+    let attachments = match Attachment::plan(conf, "K8S_POD_NAME=p", &target, "/run/netns/x", Path::new("/d"))
+    {
         Err(error) => return is_clear(&error),
         Ok(attachments) => attachments,
     };

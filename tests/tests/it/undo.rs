@@ -277,36 +277,42 @@ fn the_kernel_refuses_the_ipv6_half_of_override_and_filter() {
     let world = World::new();
     let pod = Pod::new(&world, "pod");
     let before = Traces::of(&world, Some(&pod.netns));
-    let mut two = scripted::veth("two", 2, Stack::Dual, false);
-    let look = |file: &str| {
+    let look = |links: &str, file: &str| {
         format!(
-            "nsenter --net=$CNI_NETNS sh -c 'ip -4 route; ip -6 route; cat /proc/sys/net/ipv6/conf/*/accept_ra_defrtr' \
-             >/run/scripted/{file}\n"
+            "nsenter --net=$CNI_NETNS sh -c 'for l in {links}; do ip -4 route show dev $l; ip -6 route show dev $l
+             cat /proc/sys/net/ipv6/conf/$l/accept_ra_defrtr; done' >/run/scripted/{file}\n"
         )
     };
-    for (command, file) in [("ADD", "before"), ("DEL", "after")] {
-        let sh = &mut two["script"][command]["sh"];
-        let old = sh.as_str().expect("a script").to_owned();
-        *sh = json!(if command == "ADD" { old + &look(file) } else { look(file) + &old });
-    }
+    let script = |delegate: &mut Value, command: &str, first: &str, last: &str| {
+        let sh = &mut delegate["script"][command]["sh"];
+        *sh = json!(format!("{first}{}\n{last}", sh.as_str().expect("a script")));
+    };
+    // Each looks when its own work is done, and before it is undone.
+    let (mut one, mut two) =
+        (scripted::veth("one", 1, Stack::Dual, true), scripted::veth("two", 2, Stack::Dual, false));
+    script(&mut one, "ADD", "", &look("eth0", "eth0-was"));
+    script(&mut two, "ADD", "", &look("net1", "net1-was"));
+    script(&mut two, "DEL", &format!("{}{}", look("eth0", "eth0-is"), look("net1", "net1-is")), "");
     // The pod's own address is on the link, so nothing but the kernel knows that it is no gateway.
     let own = conf::host(2, Family::V6, 9);
     let asked = [gateway(2, Family::V4), own.clone()];
     let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
-    let outer = conf::catena(json!([scripted::veth("one", 1, Stack::Dual, true), asking(&two, &asked)]));
+    let outer = conf::catena(json!([one, asking(&two, &asked)]));
     let failure = pod.add(&outer).fails_with(108, &[&own, "Gateway can not be a local address", "net1"]);
     let text = failure.text();
     for family in Family::ALL {
-        // Of eth0, which had lost its routes; and of net1, which had got its IPv4 route.
-        let gone = format!("default via {} dev eth0", gateway(1, family));
-        assert!(text.contains("undone exactly") && text.contains(&gone), "{text}");
+        // Of eth0, which had lost its routes.
+        let gone = format!("- default via {} dev eth0", gateway(1, family));
+        assert!(text.contains("finished stages are undone exactly") && text.contains(&gone), "{text}");
     }
-    assert!(text.contains(&format!("default via {} dev net1", gateway(2, Family::V4))), "{text}");
-    let (was, is) = (world.read("/run/scripted/before"), world.read("/run/scripted/after"));
-    assert!(
-        was.contains("default via 10.90.1.1 dev eth0") && was.contains("default via fd00:90:1::1 dev eth0")
-    );
-    assert_eq!(is, was, "as the delegates had left it");
+    // Of net1, which had got its IPv4 route.
+    assert!(text.contains("what it had changed is undone exactly"), "{text}");
+    let read = |file: &str| world.read(&format!("/run/scripted/{file}"));
+    for (link, default) in [("eth0", true), ("net1", false)] {
+        let was = read(&format!("{link}-was"));
+        assert_eq!(was.matches("default via").count(), if default { 2 } else { 0 }, "{was}");
+        assert_eq!(read(&format!("{link}-is")), was, "as its delegate had left it");
+    }
     Traces::of(&world, Some(&pod.netns)).same_as(&before, "after a failed ADD");
 }
 
