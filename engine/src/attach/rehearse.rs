@@ -1,6 +1,8 @@
 //! ADD without side effects: the pipeline decides and works as in a pod's ADD, but what the delegates answer is
 //! given, and the routes are those of a table that was recorded or made up.
 
+use std::time::Instant;
+
 use catena_cni::error::code;
 use catena_cni::list::NetworkList;
 use catena_routes::{Link, SimulatedTable};
@@ -10,7 +12,7 @@ use crate::attach::add::{claim, mode_of, own_links, verify};
 use crate::attach::attachment::Attachment;
 use crate::attach::document;
 use crate::cni::{CniError, Conf, Role, Target};
-use crate::node::NodeConfig;
+use crate::node::{NodeConfig, Root};
 use crate::pipeline::bench::Bench;
 use crate::pipeline::context::{ArrangeContext, annotations, without_annotations};
 use crate::pipeline::run::{self, About, Caller, Work};
@@ -69,7 +71,9 @@ pub struct Rehearsal {
 
 /// Carries it out.
 pub fn rehearse(given: &Given, pipeline: &Pipeline, node: &NodeConfig) -> Result<Rehearsal, CniError> {
-    let attachments = Attachment::plan(&given.conf, &given.args, &given.target, &given.sandbox)?;
+    // Nothing is read from there: no delegate runs that could have written it.
+    let devices = Root::default().device_info();
+    let attachments = Attachment::plan(&given.conf, &given.args, &given.target, &given.sandbox, &devices)?;
     let mut bench = Bench::new(Backend::Recorded(Box::new(given.table.clone())));
     let links = bench.links().map_err(|error| CniError::new(code::IO, error.to_string()))?;
     let mut stage = Stage {
@@ -79,6 +83,7 @@ pub fn rehearse(given: &Given, pipeline: &Pipeline, node: &NodeConfig) -> Result
             command: Command::Add,
             mode: mode_of(&given.conf),
             container_id: given.target.container_id.as_str().to_owned(),
+            until: Instant::now() + node.deadlines.call,
         },
         bench,
         links,

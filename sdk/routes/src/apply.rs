@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::collections::btree_map::Entry::Vacant;
 
 use crate::context::{Context, plain};
+use crate::fib::merges;
 use crate::index::Index;
 use crate::plan::{Direction, SlotPlan, plan};
 use crate::resolve::{self, Tables, Target};
@@ -76,7 +77,8 @@ pub(crate) fn apply(
     }
     let Aim { context, snapshot, target } = aim;
     let applied = carry_out(wire, &context, scope, &snapshot, &target, journal, mark)?;
-    Ok(Applied { notes, ..applied })
+    notes.extend(applied.notes);
+    Ok(Applied { notes, added: applied.added, deleted: applied.deleted })
 }
 
 /// What changes come to on the tables as they were read.
@@ -163,10 +165,14 @@ fn carry_out(
         errors = bring_about(wire, (context, snapshot), scope, &target.slots, &plans, journal);
     }
     let mut rounds = 0..UNVEILINGS;
+    let mut strays = Vec::new();
     while errors.is_empty() {
         let (snapshot, slots) = match veiled(wire, target) {
-            Ok((_, slots)) if slots.is_empty() => break,
-            Ok(seen) => seen,
+            Ok(Unveiled { slots, .. }) if slots.is_empty() => break,
+            Ok(unveiled) => {
+                strays.extend(unveiled.strays);
+                (unveiled.now, unveiled.slots)
+            }
             Err(unread) => {
                 errors = unread;
                 break;
@@ -189,7 +195,12 @@ fn carry_out(
             added.extend(minus(&change.after, &change.before));
             deleted.extend(minus(&change.before, &change.after));
         }
-        return Ok(Applied { added, deleted, notes: Vec::new() });
+        let mut notes = Vec::new();
+        for stray in strays {
+            notes.push(format!("\"{}\" was hidden by other routes in its place", context.text(&stray)));
+            deleted.push(stray);
+        }
+        return Ok(Applied { added, deleted, notes });
     }
     Err(taken_back(wire, context, &target.slots, journal, mark, errors))
 }
@@ -235,26 +246,53 @@ fn bring_about(
     }
 }
 
+/// What shows once the hops that hid it have gone.
+#[derive(Default)]
+struct Unveiled {
+    now: Tables,
+    /// What is still to be done.
+    slots: Vec<SlotChange>,
+    /// Routes among it that no dump has shown before.
+    strays: Vec<Route>,
+}
+
 /// A dump shows the protocol, source and metrics of one of an IPv6 route's hops only. Of routes that were named
-/// in full this finds those that turned out to have others, once the hops that hid them have gone.
-fn veiled(wire: &mut impl Wire, target: &Target) -> Result<(Tables, Vec<SlotChange>), Vec<RouteError>> {
+/// in full this finds those that turned out to have others, once the hops that hid them have gone; and where a link
+/// shall have nothing but what is wanted, the routes that stood hidden between others' hops.
+fn veiled(wire: &mut impl Wire, target: &Target) -> Result<Unveiled, Vec<RouteError>> {
+    let in_full = |change: &SlotChange| target.in_full.contains(&change.slot);
     let hidden: Vec<&SlotChange> = target
         .slots
         .iter()
-        .filter(|change| change.hides_attributes() && target.in_full.contains(&change.slot))
+        .filter(|change| change.hides_attributes() && (in_full(change) || target.only.is_some()))
         .collect();
     if hidden.is_empty() {
-        return Ok((Tables::new(), Vec::new()));
+        return Ok(Unveiled::default());
     }
     let tables: Vec<_> = hidden.iter().map(|change| (change.slot.dst.family(), change.slot.table)).collect();
     let (_, now) = look(wire, &tables)?;
     let index = Index::of(&now);
-    let slots = hidden
-        .into_iter()
-        .map(|change| SlotChange { before: index.in_slot(change.slot), ..change.clone() })
-        .filter(|change| shown(&change.before) != shown(&change.after))
-        .collect();
-    Ok((now, slots))
+    let mut unveiled = Unveiled::default();
+    for change in hidden {
+        let before = index.in_slot(change.slot);
+        let is_stray = |route: &&Route| {
+            target.only.is_some_and(|only| only.is_about(route))
+                && !merges(route)
+                && !change.before.contains(route)
+                && !change.after.contains(route)
+        };
+        let strays: Vec<Route> = before.iter().filter(is_stray).cloned().collect();
+        let after = match in_full(change) {
+            true => change.after.clone(),
+            false => before.iter().filter(|route| !is_stray(route)).cloned().collect(),
+        };
+        if shown(&before) != shown(&after) {
+            unveiled.slots.push(SlotChange { before, after, ..change.clone() });
+            unveiled.strays.extend(strays);
+        }
+    }
+    unveiled.now = now;
+    Ok(unveiled)
 }
 
 /// All routes as they shall be.

@@ -22,6 +22,24 @@ pub(crate) struct Target {
     pub(crate) in_full: BTreeSet<Slot>,
     /// Links that shall not take default routes from router advertisements.
     pub(crate) quiet: Vec<LinkRef>,
+    /// Of this link the slots' wanted routes are all that there shall be.
+    pub(crate) only: Option<Only>,
+}
+
+/// The link whose routes an operation replaces.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Only {
+    link: u32,
+    keep_kernel: bool,
+}
+
+impl Only {
+    /// Whether a route that is not wanted has to go.
+    pub(crate) fn is_about(&self, route: &Route) -> bool {
+        !(self.keep_kernel && route.is_kernels())
+            && route.has_hop_on(self.link)
+            && route.hops.iter().all(|hop| hop.link == self.link)
+    }
 }
 
 /// A slot's routes, in the kernel's order.
@@ -79,7 +97,8 @@ pub(crate) fn wanted(
 ) -> Result<Target, Vec<RouteError>> {
     let mut work = Work::new(context, scope, snapshot);
     work.replace(at, wanted, keep_kernel);
-    work.finish()
+    let only = Some(Only { link: at.0, keep_kernel });
+    work.finish().map(|target| Target { only, ..target })
 }
 
 struct Work<'a> {
@@ -419,7 +438,7 @@ impl<'a> Work<'a> {
             .filter(|change| change.before != change.after)
             .collect();
         let in_full = self.added.iter().map(Route::slot).collect();
-        Ok(Target { slots, in_full, quiet: self.quiet })
+        Ok(Target { slots, in_full, quiet: self.quiet, only: None })
     }
 
     /// The kernel judges a gateway once, when the route comes. It cannot know that this very operation takes away

@@ -259,6 +259,14 @@ fn a_route_that_a_dump_hides_is_neither_touched_nor_in_the_way() {
         assert!(undo.notes.len() == 1 && undo.notes[0].contains("share a place"), "{undo:#?}");
         assert!(pod.defaults(Family::V6).contains(&before[0]));
     }
+    // A replace of the link's routes takes the hidden one as well, once it shows.
+    let scope = pod.only(net1);
+    let mut journal = Journal::new();
+    let applied = pod.kernel.replace(&scope, net1, Family::V6, 254, &[], true, &mut journal).unwrap();
+    assert_eq!(applied.deleted, [last.clone(), hidden.clone()]);
+    assert_eq!(pod.defaults(Family::V6), std::slice::from_ref(&first));
+    let undo = pod.kernel.undo(&mut journal, Journal::start());
+    assert!(undo.exact, "{undo:#?}");
     // A replace makes both legs of a link what they shall be, whatever hid them.
     pod.sh("ip -6 route flush default; ip -6 route add default via fd00::1 proto 3
          ip -6 route append default via fd00::9 proto 16 mtu 1300");

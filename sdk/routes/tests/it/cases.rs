@@ -172,6 +172,47 @@ fn a_swap_adds_before_it_deletes() {
     }
 }
 
+/// A route of the link that stands between the hops of a route over several does not show until they go.
+#[test]
+fn what_was_hidden_on_a_replaced_link_goes_too() {
+    let default = |hop| Route::new(Prefix::default_route(Family::V6), vec![hop]);
+    let first = default(Hop::via(ip("fd00::1"), ETH0));
+    let hidden = Route { protocol: 16, ..default(Hop::dev(NET1)) };
+    let last = default(Hop::via(ip("fd01::1"), NET1));
+    let mut table = world();
+    for route in [&first, &hidden, &last] {
+        table.send(&Request::add(route, Mode::Append)).unwrap();
+    }
+    let defaults = |table: &mut SimulatedTable| -> Vec<Route> {
+        table.dump(Family::V6, 254).unwrap().into_iter().filter(Route::is_default).collect()
+    };
+    assert_eq!(defaults(&mut table).len(), 1, "it is hidden");
+    let scope = main_table(&[NET1]);
+    let mut journal = Journal::new();
+    let empty = |table: &mut SimulatedTable, journal: &mut Journal| {
+        table.replace(&scope, NET1, Family::V6, 254, &[], true, journal).unwrap()
+    };
+    let applied = empty(&mut table, &mut journal);
+    assert_eq!(applied.deleted, [last.clone(), hidden.clone()]);
+    assert!(applied.notes.len() == 1 && applied.notes[0].contains("hidden"), "{:?}", applied.notes);
+    assert_eq!(defaults(&mut table), std::slice::from_ref(&first));
+    let again = empty(&mut table, &mut journal);
+    assert_eq!((again.added, again.deleted), (Vec::new(), Vec::new()));
+    let undo = table.undo(&mut journal, Journal::start());
+    assert!(undo.exact, "{undo:?}");
+    let mut now = defaults(&mut table);
+    now.sort();
+    assert!(now.iter().any(|route| route.hops.len() == 2), "{now:?}");
+    // What the kernel made stays where that is asked for.
+    let mut table = world();
+    let hidden = Route { protocol: 2, ..hidden };
+    for route in [&first, &hidden, &last] {
+        table.send(&Request::add(route, Mode::Append)).unwrap();
+    }
+    empty(&mut table, &mut Journal::new());
+    assert!(defaults(&mut table).contains(&hidden));
+}
+
 /// Notes what is sent.
 struct Recorder {
     table: SimulatedTable,

@@ -188,11 +188,23 @@ impl Rounds {
             wire.replace(&task.scope, link, family, 254, &specs, keep, journal)
         });
         if replaced {
+            let first = State::of(wire);
             let mut wire = Faulty::new(wire, None);
             let again =
                 wire.replace(&task.scope, link, family, 254, &specs, keep, &mut Journal::new()).unwrap();
             let nothing = (wire.sent, again.added.len(), again.deleted.len());
-            assert_eq!(nothing, (0, 0, 0), "the second time: {}", task.what);
+            assert_eq!(
+                nothing,
+                (0, 0, 0),
+                "round {}, seed {}, the second time: {}\nbefore {}\nafter the first time {}\nadded {}\ndeleted {}",
+                self.count.rounds,
+                self.seed,
+                task.what,
+                show(&task.before.tables),
+                show(&first.tables),
+                show(&[again.added]),
+                show(&[again.deleted]),
+            );
         }
     }
 
