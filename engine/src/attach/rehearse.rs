@@ -72,7 +72,7 @@ pub struct Rehearsal {
 /// Carries it out.
 pub fn rehearse(given: &Given, pipeline: &Pipeline, node: &NodeConfig) -> Result<Rehearsal, CniError> {
     // Nothing is read from there: no delegate runs that could have written it.
-    let devices = Root::default().device_info();
+    let devices = Root::from_value(None).device_info();
     let attachments = Attachment::plan(&given.conf, &given.args, &given.target, &given.sandbox, &devices)?;
     let mut bench = Bench::new(Backend::Recorded(Box::new(given.table.clone())));
     let links = bench.links().map_err(|error| CniError::new(code::IO, error.to_string()))?;
