@@ -1,6 +1,6 @@
-//! Any single system call of catena fails: of ADD, CHECK and DEL, with the errors that the kernel has for it. What is
-//! allowed is written down by hand for each class of calls; whatever happens, there is one JSON document or the death
-//! of the process, an ADD that failed has left nothing, and a later DEL cleans all.
+//! Any single system call of ADD, CHECK and DEL fails, with the errors that the kernel has for it. What is allowed to
+//! come of it is written down by hand for each class of calls; whatever happens, there is one JSON document if it can be
+//! written at all, an ADD that failed has left nothing in the kernel, and a later DEL cleans all.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
