@@ -467,7 +467,7 @@ pub fn look(
     };
     let mut failures = Vec::new();
     for stage in stages {
-        // A monitored stage has made nothing that could be looked at.
+        // A monitored stage has made nothing that could be looked at, and a built-in one may have nothing to look at.
         let is_idle = stage.is_monitored() || !stage.module.acts_on(caller.command);
         if is_idle || !stage.is_due(work.tags(stage)) {
             continue;

@@ -11,7 +11,7 @@ use super::error::StageError;
 use super::host::FailedCall;
 use super::limits::{self, Exceeded};
 use super::pointer;
-use super::text::plain;
+use super::text;
 use crate::node::{Grants, Limits, RouteGrant, RouteOp};
 
 /// The contract's package.
@@ -170,7 +170,7 @@ pub fn check_rewrite(
         // A grant for half a place would be another grant.
         Some(place) if place.len() > limits::NAME => Err(StageError::Ungranted(format!(
             "it rewrites \"{}\" of the config, a place of {} bytes, which is not granted",
-            plain(&place, limits::NAME),
+            text::plain(&place, limits::NAME),
             place.len()
         ))),
         Some(place) => {
