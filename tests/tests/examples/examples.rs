@@ -68,7 +68,8 @@ fn route_override() {
     assert_eq!(
         report["routeChanges"],
         json!([
-            "- default via 10.1.0.1 dev eth0 proto boot, + 192.0.2.0/24 via 10.1.0.254 dev eth0 proto static"
+            "+ 192.0.2.0/24 via 10.1.0.254 dev eth0 proto static",
+            "- default via 10.1.0.1 dev eth0 proto boot"
         ]),
         "{report:#}"
     );
