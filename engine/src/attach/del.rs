@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use catena_cni::error::code;
 use catena_cni::identifier::NetworkName;
 use catena_cni::version::SpecVersion;
 use catena_cni::{json, result};
@@ -73,7 +74,9 @@ fn deletion(
         }
         Found::Nothing => {
             // ADD refuses such a config before it does anything, and the DEL after it must not fail for ever.
-            if let Err(error) = &conf {
+            if let Err(error) = &conf
+                && error.code == code::INVALID_CONFIG
+            {
                 let what = &error.msg;
                 session.record.notes.push(format!("{key} was never added, and its config cannot be: {what}"));
                 return Ok(None);

@@ -306,7 +306,13 @@ mod tests {
         });
         let deadline = Duration::from_millis(300);
         (
-            Connection { socket: Some(ours), sequence: 6, buffer: Vec::with_capacity(BUFFER), deadline },
+            Connection {
+                socket: Some(ours),
+                sequence: 6,
+                buffer: Vec::with_capacity(BUFFER),
+                deadline,
+                until: None,
+            },
             somebody,
         )
     }

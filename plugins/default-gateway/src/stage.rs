@@ -309,9 +309,9 @@ mod tests {
     fn advertisements_are_ignored_before_the_table_is_read() {
         let host = bridge();
         host.add::<DefaultGateway>(&call(Action::Leave, Action::Filter), &result()).unwrap();
-        // Beside the look for a second IPv4 owner: the setting, the look at the table, the change. What is advertised
+        // Beside the links and the look for a second IPv4 owner: the setting, the look at the table, the change. What is advertised
         // before the setting is seen, and what comes behind it is ignored.
-        assert_eq!(host.calls(), 4);
+        assert_eq!(host.calls(), 5);
         assert_eq!(
             host.changes(),
             [
@@ -322,7 +322,7 @@ mod tests {
         let allowed = bridge();
         let call = call(Action::Leave, Action::Filter).config(json!({"ra": "allow"}));
         allowed.add::<DefaultGateway>(&call, &result()).unwrap();
-        assert_eq!(allowed.calls(), 3);
+        assert_eq!(allowed.calls(), 4);
     }
 
     #[test]

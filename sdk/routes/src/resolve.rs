@@ -1,6 +1,7 @@
 //! From wishes to the slots that shall change: every wish is judged on the whole table, and all that is wrong is
 //! reported at once.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -298,12 +299,12 @@ impl<'a> Work<'a> {
             let now = self.index.to(table, spec.dst).iter().find(|route| is_wanted(spec, route));
             let now = now.map(|route| (*route).clone());
             let Some(route) = now.or_else(|| self.valid("replace", spec)) else { continue };
-            if places.contains_key(&route.slot()) {
+            if let Entry::Vacant(place) = places.entry(route.slot()) {
+                place.insert(routes.len());
+                routes.push(route);
+            } else {
                 let reason = "two wanted routes have the same destination, table, tos and metric";
                 self.fail(ErrorKind::Invalid, "replace", &route, reason);
-            } else {
-                places.insert(route.slot(), routes.len());
-                routes.push(route);
             }
         }
         let stays = |route: &Route| {

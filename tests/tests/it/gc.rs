@@ -154,7 +154,7 @@ fn an_entry_that_cannot_be_read() {
     let world = World::new();
     let (live, dead) = pods(&world);
     let entry = files(&world, &live).into_iter().find(|file| file.contains("/state/")).expect("an entry");
-    world.write(&entry, "{".to_owned());
+    world.write(&entry, "{");
     no_delegate_is_asked(&world, &live, &dead, &json!([{ "containerID": live.id, "ifname": "eth0" }]));
 }
 

@@ -126,17 +126,12 @@ fn members_of_a_config() {
     assert!(scripted::call_lines(&named.world).iter().all(|line| !line.starts_with("ADD")));
 }
 
-/// What is written again is read again: it stays the same network, and something is left to be called.
+/// What is written again is read again, and stays the same network.
 #[test]
 fn a_rewritten_config_is_of_the_same_network() {
-    for (pointer, value, words) in
-        [("/name", json!("other"), "names may not change"), ("/plugins", json!([]), "plugins")]
-    {
-        let tried =
-            Try::new("probe", &json!({"config": [pointer]}), &json!({"rewrite": {pointer: value.clone()}}));
-        tried.add(&Pod::new(&tried.world, "pod")).fails_with(106, &["one/eth0", words]);
-        assert!(scripted::call_lines(&tried.world).is_empty(), "refused before any delegate");
-    }
+    let tried = Try::new("probe", &json!({"config": ["/name"]}), &json!({"rewrite": {"/name": "other"}}));
+    tried.add(&Pod::new(&tried.world, "pod")).fails_with(106, &["one/eth0", "names may not change"]);
+    assert!(scripted::call_lines(&tried.world).is_empty(), "refused before any delegate");
 }
 
 #[test]

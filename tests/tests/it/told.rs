@@ -69,7 +69,7 @@ fn outer() -> Value {
             "default-route": [conf::gateway(2, conf::Family::V4)],
             "ips": ["10.90.2.9/24"], "mac": "02:00:00:00:00:09", "bandwidth": bandwidth,
         },
-        {"config": scripted::veth("three", 3, Stack::V4, true), "catena.dev/default-route": "none"},
+        {"config": scripted::veth("three", 3, Stack::V4, false), "catena.dev/default-route": "none"},
     ]));
     outer["capabilities"] = json!({"io.kubernetes.cri.pod-annotations": true, "portMappings": true});
     outer["runtimeConfig"] = json!({

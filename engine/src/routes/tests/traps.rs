@@ -262,8 +262,11 @@ fn a_route_that_a_dump_hides_is_neither_touched_nor_in_the_way() {
     // A replace of the link's routes takes the hidden one as well, once it shows.
     let scope = pod.only(net1);
     let mut journal = Journal::new();
-    let applied = pod.kernel.replace(&scope, net1, Family::V6, 254, &[], true, &mut journal).unwrap();
-    assert_eq!(applied.deleted, [last.clone(), hidden.clone()]);
+    let mut applied = pod.kernel.replace(&scope, net1, Family::V6, 254, &[], true, &mut journal).unwrap();
+    applied.deleted.sort();
+    let mut gone = [last.clone(), hidden.clone()];
+    gone.sort();
+    assert_eq!(applied.deleted, gone);
     assert_eq!(pod.defaults(Family::V6), std::slice::from_ref(&first));
     let undo = pod.kernel.undo(&mut journal, Journal::start());
     assert!(undo.exact, "{undo:#?}");

@@ -133,7 +133,9 @@ fn replace_takes_what_has_a_source_prefix_as_another_route() {
     let mut table = world();
     let mut journal = Journal::new();
     table.apply(&scope, &[Change::Add(other.clone())], &mut journal).unwrap();
-    let applied = table.replace(&scope, NET1, Family::V6, 254, &[plain.clone()], true, &mut journal).unwrap();
+    let applied = table
+        .replace(&scope, NET1, Family::V6, 254, std::slice::from_ref(&plain), true, &mut journal)
+        .unwrap();
     assert_eq!((applied.added, applied.deleted), (vec![plain.to_route()], vec![other.to_route()]));
     let applied = table.replace(&scope, NET1, Family::V6, 254, &[plain, other], true, &mut journal).unwrap();
     assert_eq!((applied.added.len(), applied.deleted.len()), (1, 0));
