@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use catena_cni::error::code;
 use catena_cni::identifier::NetworkName;
 use catena_cni::version::SpecVersion;
 use catena_cni::{json, result};
@@ -38,12 +37,7 @@ pub fn del(
     let key = Key { network, container_id: target.container_id.clone(), ifname: target.ifname.clone(), mode };
     let mut slot = session.ledger.lock(&key, session.until)?;
     let deletion = match deletion(session, &key, &mut slot, conf, netns) {
-        Ok(Some(deletion)) => deletion,
-        Ok(None) => {
-            slot.release()?;
-            retry::one(session, &key.stem());
-            return Ok(());
-        }
+        Ok(deletion) => deletion,
         Err(error) => {
             return Err(unused(slot, error));
         }
@@ -53,37 +47,28 @@ pub fn del(
     result
 }
 
-/// What there is to delete for a key; nothing where no ADD can have made anything.
+/// What there is to delete for a key.
 fn deletion(
     session: &mut Session<'_>,
     key: &Key,
     slot: &mut Slot,
     conf: Result<&Conf, CniError>,
     netns: Option<&str>,
-) -> Result<Option<Deletion>, CniError> {
+) -> Result<Deletion, CniError> {
     let netns = netns.map(str::to_owned);
     match slot.read()? {
         Found::Entry(entry) => {
             if let Err(error) = conf {
                 session.record.notes.push(format!("the config on stdin was not needed: {}", error.msg));
             }
-            return Ok(Some(Deletion { entry: *entry, netns, recorded: true }));
+            return Ok(Deletion { entry: *entry, netns, recorded: true });
         }
         Found::Damaged(error) => {
             session.record.notes.push(format!("ledger: the entry of {key}: {error}; using stdin"));
         }
-        Found::Nothing => {
-            // ADD refuses such a config before it does anything, and the DEL after it must not fail for ever.
-            if let Err(error) = &conf
-                && error.code == code::INVALID_CONFIG
-            {
-                let what = &error.msg;
-                session.record.notes.push(format!("{key} was never added, and its config cannot be: {what}"));
-                return Ok(None);
-            }
-        }
+        Found::Nothing => {}
     }
-    from_config(session, key, conf?, netns).map(Some)
+    from_config(session, key, conf?, netns)
 }
 
 /// What there is to delete as far as a config tells, where the ledger has no entry that can be read.

@@ -156,7 +156,7 @@ const TABLE: &[Row] = &[
         "",
         "if [ -e $entry ]; then truncate -s -5 $entry; fi",
         "",
-        [0, 3, 0, 0],
+        [0, 5, 0, 0],
         "never finished",
     ),
     row("entry gone", "", "rm -f $entry", "", [0, 3, 0, 0], "ledger"),
