@@ -20,7 +20,7 @@ const BOUNDS: [(&str, u64, &str); 5] = [
     ("STATUS", 825_000, "modules are found and checked; none is made ready, none runs"),
     (
         "ADD",
-        6_600_000,
+        6_750_000,
         "the artifact is read, five runs of stages (arrange, and four on the result), one delegate, the ledger, two \
          link dumps",
     ),
