@@ -191,7 +191,8 @@ const EXEC_DIFFERENT: [(&str, Ours); 21] = [
     ("busy-forever-del", Ours::Fails(11, BUSY, 4.0)),
     ("big", Ours::Fails(110, "it was killed because it wrote more than 4194304 bytes to stdout", 3.0)),
 ];
-const KILLED: &str = "it was killed, with its process group, because it had not ended after N ms";
+const KILLED: &str = "it was killed, with its process group, because it had not ended after N ms, which is \
+                      deadlines.delegateSeconds of the node";
 const BUSY: &str =
     "$DIR/p could not be started: it has been open for writing for N ms; wait until its installation is done";
 
