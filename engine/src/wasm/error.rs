@@ -139,7 +139,7 @@ pub enum StageError {
     },
     /// The whole call's time was over.
     #[error(
-        "the call's time was over when the module asked the host for something (deadlines.callSeconds in /etc/catena/node.json); use fewer stages or networks, or let it do less"
+        "the call's time ran out while the module asked the host for something (deadlines.callSeconds in /etc/catena/node.json); use fewer stages or networks, or let it do less"
     )]
     Late,
     /// It went over another limit.

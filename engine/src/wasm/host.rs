@@ -157,11 +157,13 @@ impl State {
         }
     }
 
+    fn in_time(&self) -> Result<(), Late> {
+        if self.host.until.is_some_and(|until| Instant::now() >= until) { Err(Late) } else { Ok(()) }
+    }
+
     /// Numbers a call of `routes` or `links`, from 1. What it waits for ends with the call's time.
     pub(super) fn begin(&mut self) -> wasmtime::Result<u32> {
-        if self.host.until.is_some_and(|until| Instant::now() >= until) {
-            return Err(Late.into());
-        }
+        self.in_time()?;
         let most = self.meter.limits.host_calls;
         if self.calls >= most {
             let key = Some("hostCalls");
@@ -213,8 +215,9 @@ impl State {
         }
     }
 
-    /// Records a failed call, with as many of its errors as there is room for.
-    pub(super) fn failed(&mut self, call: u32, failure: ApplyFailure) {
+    /// Records a failed call, with as many of its errors as there is room for. Where the time has run out meanwhile, that
+    /// is why, and the run ends here.
+    pub(super) fn failed(&mut self, call: u32, failure: ApplyFailure) -> wasmtime::Result<()> {
         let ApplyFailure { mut errors, mut undo, changed } = failure;
         let kept: usize = self.host.failed_calls.iter().map(|failed| failed.errors.len()).sum();
         let room = limits::ERRORS.saturating_sub(kept);
@@ -231,6 +234,7 @@ impl State {
             undo.leftover.push(format!("and {left} more"));
         }
         self.host.failed_calls.push(FailedCall { call, errors, more, denied, changed, undo });
+        Ok(self.in_time()?)
     }
 }
 

@@ -22,7 +22,7 @@ impl From<Link> for wit::Link {
 
 impl State {
     /// Not knowing is never the same as knowing that there is none, so this fails a stage that does not tolerate it.
-    fn link_failed(&mut self, call: u32, error: RouteError) -> wit::Failure {
+    fn link_failed<T>(&mut self, call: u32, error: RouteError) -> wasmtime::Result<Result<T, wit::Failure>> {
         let failure = wit::Failure {
             call,
             namespace: error.netns.clone(),
@@ -30,23 +30,25 @@ impl State {
             kernel_message: error.kernel_message.clone(),
             message: error.to_string(),
         };
-        self.failed(call, unchanged(error));
-        failure
+        self.failed(call, unchanged(error))?;
+        Ok(Err(failure))
     }
 }
 
 impl wit::Host for State {
     fn find(&mut self, name: String) -> wasmtime::Result<Result<Option<wit::Link>, wit::Failure>> {
         let call = self.begin()?;
-        let found = self.host.backend.table("links").and_then(|table| table.find_link(&name));
-        Ok(found.map(|link| link.map(Into::into)).map_err(|error| self.link_failed(call, error)))
+        match self.host.backend.table("links").and_then(|table| table.find_link(&name)) {
+            Ok(link) => Ok(Ok(link.map(Into::into))),
+            Err(error) => self.link_failed(call, error),
+        }
     }
 
     fn all(&mut self) -> wasmtime::Result<Result<Vec<wit::Link>, wit::Failure>> {
         let call = self.begin()?;
-        let links = self.host.backend.table("links").and_then(|table| table.links());
-        Ok(links
-            .map(|links| links.into_iter().map(Into::into).collect())
-            .map_err(|error| self.link_failed(call, error)))
+        match self.host.backend.table("links").and_then(|table| table.links()) {
+            Ok(links) => Ok(Ok(links.into_iter().map(Into::into).collect())),
+            Err(error) => self.link_failed(call, error),
+        }
     }
 }

@@ -324,18 +324,19 @@ impl State {
         work: impl FnOnce(&mut Desk<'_>) -> Answer<T>,
     ) -> wasmtime::Result<Result<T, wit::Failure>> {
         let call = self.begin()?;
-        let answer = Desk::open(self, operation).and_then(|mut desk| work(&mut desk));
-        Ok(answer.map_err(|failure| {
-            let errors = failure.errors.iter().map(wit_error).collect();
-            let undo = match (failure.changed, failure.undo.exact) {
-                (false, true) => wit::Undo::NotNeeded,
-                (true, true) => wit::Undo::Exact,
-                (_, false) => wit::Undo::Incomplete,
-            };
-            let leftover = failure.undo.leftover.clone();
-            self.failed(call, failure);
-            wit::Failure { call, errors, undo, leftover }
-        }))
+        let failure = match Desk::open(self, operation).and_then(|mut desk| work(&mut desk)) {
+            Ok(answer) => return Ok(Ok(answer)),
+            Err(failure) => failure,
+        };
+        let errors = failure.errors.iter().map(wit_error).collect();
+        let undo = match (failure.changed, failure.undo.exact) {
+            (false, true) => wit::Undo::NotNeeded,
+            (true, true) => wit::Undo::Exact,
+            (_, false) => wit::Undo::Incomplete,
+        };
+        let leftover = failure.undo.leftover.clone();
+        self.failed(call, failure)?;
+        Ok(Err(wit::Failure { call, errors, undo, leftover }))
     }
 }
 
