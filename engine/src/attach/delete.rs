@@ -19,7 +19,7 @@ use crate::attach::lock::LockError;
 use crate::attach::sandbox;
 use crate::attach::session::{CHILDREN_WAIT, DEATH_WAIT, Session, boot_id};
 use crate::cni::CniError;
-use crate::delegate::{DeviceInfoFile, Spawned, cache};
+use crate::delegate::{DeviceInfoFile, Spawned, cache, start_time};
 use crate::node::{EntryMode, OnError};
 use crate::pipeline::bench::Bench;
 use crate::pipeline::run::{self, Caller, Work};
@@ -27,7 +27,7 @@ use crate::pipeline::selection::{Pipeline, Stage};
 use crate::report::record::AttachmentRecord;
 use crate::routes::kernel::Scope;
 use crate::routes::netns::Netns;
-use crate::wasm::{Command, Document, Mode, Modules};
+use crate::wasm::{Command, Document, Mode, Module, Modules};
 
 /// What is to be taken away.
 #[derive(Debug, Clone)]
@@ -243,26 +243,30 @@ pub fn recorded_pipeline(session: &mut Session<'_>, intended: &Intended, modules
                         module.digest()
                     ));
                 }
-                let notes = &mut session.record.notes;
-                stages.push(Stage {
-                    name: entry.stage.clone(),
-                    module,
-                    config: entry.config.clone(),
-                    when: entry.when.clone(),
-                    unless: entry.unless.clone(),
-                    on_error: known(entry, "onError", &entry.on_error, OnError::parse, notes),
-                    mode: match entry.mode.as_str() {
-                        // Of the time before there was another.
-                        "" => EntryMode::default(),
-                        word => known(entry, "mode", word, EntryMode::parse, notes),
-                    },
-                    baseline: entry.baseline,
-                });
+                stages.push(stage(entry, module, &mut session.record.notes));
             }
             Err(error) => session.record.notes.push(format!("stage {}: {error}", entry.stage)),
         }
     }
     Pipeline { stages, notes: Vec::new() }
+}
+
+/// A recorded pipeline's entry, to be carried out by a module.
+pub(super) fn stage(entry: &PipelineEntry, module: Arc<Module>, notes: &mut Vec<String>) -> Stage {
+    Stage {
+        name: entry.stage.clone(),
+        module,
+        config: entry.config.clone(),
+        when: entry.when.clone(),
+        unless: entry.unless.clone(),
+        on_error: known(entry, "onError", &entry.on_error, OnError::parse, notes),
+        mode: match entry.mode.as_str() {
+            // Of the time before there was another.
+            "" => EntryMode::default(),
+            word => known(entry, "mode", word, EntryMode::parse, notes),
+        },
+        baseline: entry.baseline,
+    }
 }
 
 /// A word of an entry. One that this catena does not know counts as the default, which is the strict one, and is
@@ -276,7 +280,7 @@ fn known<T: Default>(
 ) -> T {
     parse(word).unwrap_or_else(|| {
         notes.push(format!(
-            "ledger: stage {}: {key} {word:?} is none that this catena knows; it counts as absent",
+            "the record of stage {}: {key} {word:?} is none that this catena knows; it counts as absent",
             entry.stage
         ));
         T::default()
@@ -323,12 +327,12 @@ fn note<T, E: std::fmt::Display>(session: &mut Session<'_>, result: Result<T, E>
 
 /// Ends a process group of ours. A process of the group's number that was started at another time is
 /// somebody else's: numbers are used again.
-fn end_group(group: i32, start_time: u64, notes: &mut Vec<String>) {
+fn end_group(group: i32, started: u64, notes: &mut Vec<String>) {
     if group <= 1 {
         return;
     }
     // A group whose leader has ended may be anybody's by now; those of ours still hold the lock.
-    if start_time_of(group) != Some(start_time) {
+    if start_time(group) != Some(started) {
         return;
     }
     match killpg(Pid::from_raw(group), Signal::SIGKILL) {
@@ -338,14 +342,6 @@ fn end_group(group: i32, start_time: u64, notes: &mut Vec<String>) {
     }
 }
 
-/// Field 22 of /proc/PID/stat (proc(5)); none where there is no such process.
-fn start_time_of(pid: i32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is in parentheses and may hold anything.
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(19)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -353,8 +349,8 @@ mod tests {
     #[test]
     fn our_own_start_time_is_found() {
         let pid = i32::try_from(std::process::id()).unwrap();
-        assert!(start_time_of(pid).is_some_and(|ticks| ticks > 0));
-        assert_eq!(start_time_of(i32::MAX), None);
+        assert!(start_time(pid).is_some_and(|ticks| ticks > 0));
+        assert_eq!(start_time(i32::MAX), None);
     }
 
     #[test]

@@ -219,13 +219,6 @@ impl Entry {
             .rev()
             .find(|event| matches!(event, Event::Attached { position: at, .. } if *at == position))
     }
-
-    /// Whether any process was ever started for an attachment.
-    pub fn was_spawned(&self, position: usize) -> bool {
-        self.events
-            .iter()
-            .any(|event| matches!(event, Event::Spawned { position: at, .. } if *at == position))
-    }
 }
 
 /// Any JSON value as one line.
@@ -293,7 +286,6 @@ pub(crate) mod tests {
         assert_eq!(entry.events, events);
         assert!(entry.is_finished() && !entry.may_have_children());
         assert!(entry.attached(0).is_some() && entry.attached(1).is_none());
-        assert!(entry.was_spawned(0) && !entry.was_spawned(1));
     }
 
     #[test]

@@ -9,8 +9,8 @@ use catena_cni::error::code;
 use crate::attach::add::mode_of;
 use crate::attach::del;
 use crate::attach::delete::{Deletion, mode};
-use crate::attach::entry::Entry;
-use crate::attach::ledger::{Found, LedgerError};
+use crate::attach::entry::{Entry, Intended};
+use crate::attach::ledger::{Found, LedgerError, Slot};
 use crate::attach::lock::LockError;
 use crate::attach::retry;
 use crate::attach::session::Session;
@@ -40,14 +40,14 @@ pub fn gc(session: &mut Session<'_>, conf: &Conf) -> Result<(), CniError> {
         match session.ledger.read_stem(&stem) {
             Ok(Found::Nothing) => {}
             Ok(Found::Entry(entry)) if is_kept(&entry, conf, &valid) => kept.entries.push(*entry),
-            Ok(Found::Entry(_)) => {
-                let swept = sweep(session, stem.clone());
+            Ok(Found::Entry(_)) => match lock(session, &stem) {
+                Ok(slot) => errors.extend(sweep(session, slot).err()),
                 // Somebody is at work on it, perhaps an ADD.
-                if matches!(&swept, Err(error) if error.code == code::TRY_LATER) {
+                Err(error) => {
                     kept.unknown.push(stem);
+                    errors.push(error);
                 }
-                errors.extend(swept.err());
-            }
+            },
             Ok(Found::Damaged(error)) => {
                 session.record.notes.push(format!("ledger: {stem}: {error}; left for its DEL"));
                 kept.unknown.push(stem);
@@ -119,9 +119,7 @@ impl Kept {
         }
         let is_there = |(container, ifname): &(&str, &str)| {
             self.entries.iter().map(|entry| &entry.intended).any(|intended| {
-                intended.network == conf.name.as_str()
-                    && intended.container_id == *container
-                    && intended.ifname == *ifname
+                is_of(intended, conf) && intended.container_id == *container && intended.ifname == *ifname
             })
         };
         let (container, ifname) = valid.iter().find(|pair| !is_there(pair))?;
@@ -129,25 +127,31 @@ impl Kept {
     }
 }
 
+/// Whether an entry is of this network. A list of the same name may have a chained catena with entries of its own.
+fn is_of(intended: &Intended, conf: &Conf) -> bool {
+    intended.network == conf.name.as_str() && mode(intended) == mode_of(conf)
+}
+
 /// Whether GC of this network is to leave an entry alone.
 fn is_kept(entry: &Entry, conf: &Conf, valid: &BTreeSet<(&str, &str)>) -> bool {
     let intended = &entry.intended;
-    // A list that is called as this network is may have a chained catena with entries of its own.
-    intended.network != conf.name.as_str()
-        || mode(intended) != mode_of(conf)
-        || valid.contains(&(intended.container_id.as_str(), intended.ifname.as_str()))
+    !is_of(intended, conf) || valid.contains(&(intended.container_id.as_str(), intended.ifname.as_str()))
 }
 
-/// Deletes an entry.
-fn sweep(session: &mut Session<'_>, stem: String) -> Result<(), CniError> {
-    let until = session.until;
-    if Instant::now() >= until {
+/// Takes an entry's lock while there is time to delete it.
+fn lock(session: &Session<'_>, stem: &str) -> Result<Slot, CniError> {
+    let now = Instant::now();
+    if now >= session.until {
         return Err(CniError::new(
             code::TRY_LATER,
             format!("the time for this call (callSeconds) was over before {stem} was deleted; call GC again"),
         ));
     }
-    let slot = session.ledger.lock_stem(stem, until.min(Instant::now() + LOCK_WAIT))?;
+    Ok(session.ledger.lock_stem(stem.to_owned(), session.until.min(now + LOCK_WAIT))?)
+}
+
+/// Deletes an entry.
+fn sweep(session: &mut Session<'_>, slot: Slot) -> Result<(), CniError> {
     let Found::Entry(entry) = slot.read()? else { return Ok(slot.release()?) };
     let netns = Some(entry.intended.netns.clone()).filter(|path| !path.is_empty());
     let deletion = Deletion { entry: *entry, netns, recorded: true };

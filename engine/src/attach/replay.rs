@@ -10,17 +10,15 @@ use serde_json::Value;
 
 use crate::attach::add::{claim, verify};
 use crate::attach::attachment::Attachment;
-use crate::attach::delete::mode;
+use crate::attach::delete::{mode, stage};
 use crate::attach::document;
-use crate::attach::entry::PipelineEntry;
 use crate::attach::recording::{Before, Failure, RecordedAttachment, Recording};
 use crate::cni::CniError;
-use crate::node::{EntryMode, OnError};
 use crate::pipeline::bench::Bench;
 use crate::pipeline::context::ArrangeContext;
 use crate::pipeline::ownership::Claim;
 use crate::pipeline::run::{self, About, Caller, Work};
-use crate::pipeline::selection::{Pipeline, Stage};
+use crate::pipeline::selection::Pipeline;
 use crate::report::record::{AttachmentRecord, StageRecord};
 use crate::routes::backend::Backend;
 use crate::routes::kernel::Scope;
@@ -128,25 +126,18 @@ impl Recording {
     }
 }
 
-/// The recorded pipeline, carried out by the modules that have its stages' names now.
+/// The recorded pipeline, carried out by the modules that have its stages' names now. Its notes tell what of it this
+/// catena does not know.
 ///
 /// # Errors
 /// One of them cannot be used.
 pub fn pipeline(recording: &Recording, modules: &Modules) -> Result<Pipeline, ModuleError> {
-    let stage = |entry: &PipelineEntry| -> Result<Stage, ModuleError> {
-        Ok(Stage {
-            name: entry.stage.clone(),
-            module: modules.get(&entry.stage)?,
-            config: entry.config.clone(),
-            when: entry.when.clone(),
-            unless: entry.unless.clone(),
-            on_error: OnError::parse(&entry.on_error).unwrap_or_default(),
-            mode: EntryMode::parse(&entry.mode).unwrap_or_default(),
-            baseline: entry.baseline,
-        })
-    };
-    let stages = recording.intended.pipeline.iter().map(stage).collect::<Result<_, _>>()?;
-    Ok(Pipeline { stages, notes: Vec::new() })
+    let mut notes = Vec::new();
+    let mut stages = Vec::new();
+    for entry in &recording.intended.pipeline {
+        stages.push(stage(entry, modules.get(&entry.stage)?, &mut notes));
+    }
+    Ok(Pipeline { stages, notes })
 }
 
 /// Runs a pipeline over a recording.

@@ -17,6 +17,6 @@ pub use command::Command;
 pub use device_info::{CAPABILITY as DEVICE_INFO, DeviceInfoError, DeviceInfoFile};
 pub use error::{DelegateError, Fault};
 pub use exec::{Attachment, Exec, NESTED, Observer, Run};
-pub use process::{Exit, Spawned};
+pub use process::{Exit, Spawned, start_time};
 pub use search::Search;
 pub use version::Versions;

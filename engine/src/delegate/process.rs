@@ -333,8 +333,10 @@ fn reap(pid: i32) -> Result<Exit, Failure> {
     }
 }
 
-/// Field 22 of `/proc/PID/stat`; the name in field 2 may hold anything, so fields are counted after its last `)`.
-fn start_time(pid: i32) -> Option<u64> {
+/// When a process was started (field 22 of proc(5) `/proc/PID/stat`); none where there is no such process.
+///
+/// The name in field 2 may hold anything, so fields are counted after its last `)`.
+pub fn start_time(pid: i32) -> Option<u64> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()

@@ -1,7 +1,6 @@
 //! Carries a pipeline out: arrange, admit, and the stages of one attachment.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use catena_cni::json;
@@ -180,9 +179,6 @@ fn settled<T>(
     if passed_over { Ok(None) } else { result.map(Some) }
 }
 
-/// Module and config that were found to fit in this process.
-static FITTING: Mutex<BTreeSet<(String, String)>> = Mutex::new(BTreeSet::new());
-
 /// Asks each stage that has a config whether it is right, so that a bad one is found before any side effect. One that
 /// has none is not asked: most pipelines cost nothing here.
 fn judge_configs(
@@ -190,9 +186,10 @@ fn judge_configs(
     caller: &Caller,
     records: &mut Vec<StageRecord>,
 ) -> Result<(), PipelineError> {
+    let mut fitting = BTreeSet::new();
     for stage in pipeline.with(Export::Settings).filter(|stage| stage.config != "{}") {
-        let key = (stage.module.digest().to_owned(), stage.config.clone());
-        if FITTING.lock().unwrap_or_else(PoisonError::into_inner).contains(&key) {
+        let key = (stage.module.digest(), stage.config.as_str());
+        if fitting.contains(&key) {
             continue;
         }
         let blame = blame(stage, "settings", None);
@@ -207,7 +204,7 @@ fn judge_configs(
         });
         let result = result.map_err(|source| failed(&blame, source, &traces));
         if result.is_ok() {
-            FITTING.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
+            fitting.insert(key);
         }
         if stage.is_monitored() {
             let would = result.as_ref().map(|()| Vec::new());

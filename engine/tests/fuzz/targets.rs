@@ -155,7 +155,7 @@ pub(crate) fn ledger(bytes: &[u8]) {
     let Ok(entry) = Entry::read(bytes) else { return };
     let _: (bool, bool) = (entry.is_finished(), entry.may_have_children());
     for position in 0..entry.intended.attachments.len().min(8) {
-        let _: (Option<_>, bool) = (entry.attached(position), entry.was_spawned(position));
+        let _: (Option<_>, Option<_>) = (entry.attached(position), entry.links(position));
         match Attachment::from_intended(&entry.intended, position, "/run/netns/x") {
             Err(error) => is_clear(&error),
             Ok(attachment) => drop(attachment.to_intended()),
