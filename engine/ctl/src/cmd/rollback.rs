@@ -25,27 +25,28 @@ impl Rollback {
         let mut store = Store::open(&root)?;
         let before = store.lock.modules.get(&name).and_then(|entry| entry.current.as_ref());
         let before = before.map(|installed| installed.digest.to_string());
-        if !store.lock.roll_back(&name, builtin.is_some()) {
-            return Err(Error::Refused(format!(
+        let nothing = || {
+            Error::Refused(format!(
                 "nothing had the name {name} before, so there is nothing to go back to; take the stage out of the \
                  pipelines that name it, or install another module under the name"
-            )));
+            ))
+        };
+        if !store.lock.roll_back(&name, builtin.is_some()) {
+            return Err(nothing());
         }
         let current = store.lock.modules.get(&name).and_then(|entry| entry.current.as_ref());
         if let Some(current) = current {
             let rule = node.modules.get(&name).map(|rule| &rule.grants);
             runnable(&name, current, rule)?;
         }
-        let digest = current.map(|installed| installed.digest.as_str()).or(builtin.map(|b| b.digest));
-        let digest = digest.unwrap_or_default().to_owned();
+        let (origin, digest) = match (current, builtin) {
+            (Some(installed), _) => ("installed", installed.digest.to_string()),
+            (None, Some(builtin)) => ("built-in", builtin.digest.to_owned()),
+            (None, None) => return Err(nothing()),
+        };
         store.commit()?;
 
         let mut text = String::new();
-        let origin = if store.lock.modules.get(&name).is_some_and(|entry| entry.current.is_none()) {
-            "built-in"
-        } else {
-            "installed"
-        };
         line(&mut text, "current", &format!("{name} ({origin})"));
         line(&mut text, "digest", &digest);
         line(&mut text, "before", before.as_deref().unwrap_or("the built-in one"));

@@ -23,9 +23,13 @@ impl Show {
             if !text.is_empty() {
                 text.push('\n');
             }
-            let now = Namespace::read(entry).ok();
-            write(&mut text, entry, now.as_ref());
-            documents.push(document(entry, now.as_ref()));
+            let now = Namespace::read(entry);
+            write(&mut text, entry, now.as_ref().ok());
+            // A container that has gone is looked up as well, so this is worth a line and no failure.
+            if let Err(why) = &now {
+                line(&mut text, "routes", &format!("not known: {why}"));
+            }
+            documents.push(document(entry, now.as_ref().ok()));
         }
         for (stem, error) in &entries.damaged {
             line(&mut text, "damaged", &format!("{stem}: {error}"));
@@ -104,14 +108,18 @@ fn write(text: &mut String, entry: &Entry, now: Option<&Namespace>) {
     }
 }
 
+/// Entries of before there was another mode do not name it; any other word is told as it stands.
+fn mode(word: &str) -> &str {
+    if word.is_empty() { EntryMode::default().as_str() } else { word }
+}
+
 fn document(entry: &Entry, now: Option<&Namespace>) -> Value {
     let intended = &entry.intended;
     let pipeline = intended.pipeline.iter().map(|stage| {
         json!({
             "stage": stage.stage, "digest": stage.digest, "config": embedded(&stage.config),
             "when": stage.when, "unless": stage.unless, "onError": stage.on_error,
-            // Entries of before there was another mode do not name it.
-            "mode": EntryMode::parse(&stage.mode).unwrap_or_default().as_str(), "baseline": stage.baseline,
+            "mode": mode(&stage.mode), "baseline": stage.baseline,
         })
     });
     let attachments = intended.attachments.iter().enumerate().map(|(position, attachment)| {

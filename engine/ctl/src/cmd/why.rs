@@ -55,7 +55,10 @@ fn explain(root: &Root, entry: &Entry, text: &mut String) -> Value {
         line(text, "warning", &format!("the kernel was not asked: {why}"));
     }
     let causes = causes(entry);
-    let status = status(root, entry);
+    let status = status(root, entry).unwrap_or_else(|why| {
+        line(text, "warning", &format!("the status: {why}"));
+        None
+    });
     let mut attachments = Vec::new();
     for (position, attachment) in intended.attachments.iter().enumerate() {
         let result = match entry.attached(position) {
@@ -81,10 +84,14 @@ fn explain(root: &Root, entry: &Entry, text: &mut String) -> Value {
             line(text, "  gone", &format!("{route}    ({cause})"));
         }
 
+        let cached = cached(entry, attachment).unwrap_or_else(|why| {
+            line(text, "  warning", &why);
+            None
+        });
         let places: [(&str, Gateways); 4] = [
             ("kernel", now.as_ref().ok().map(|now| of_kernel(now, &names))),
-            ("ledger", result.as_ref().map(of_result)),
-            ("cache", cached(entry, attachment).as_ref().map(of_result)),
+            ("ledger", result.as_ref().and_then(of_result)),
+            ("cache", cached.as_ref().and_then(of_result)),
             ("status", status.as_ref().and_then(|list| of_status(list, position))),
         ];
         let shown: Vec<String> =
@@ -167,33 +174,40 @@ fn of_kernel(now: &Namespace, names: &BTreeSet<String>) -> BTreeSet<String> {
     hops.map(|hop| hop.gateway.map_or_else(|| "on-link".to_owned(), |gateway| gateway.to_string())).collect()
 }
 
-/// A default route without a gateway means that of the address, as the reference plugins write it.
-fn of_result(value: &Value) -> BTreeSet<String> {
-    let Ok((result, _)) = CniResult::read(value) else { return BTreeSet::new() };
+/// A default route without a gateway means that of the address, as the reference plugins write it. What is no result
+/// has nothing to say.
+fn of_result(value: &Value) -> Gateways {
+    let (result, _) = CniResult::read(value).ok()?;
     let gateway = |route: &catena_cni::result::Route| {
         let of_address = result.ips.iter().filter(|ip| ip.address.is_ipv4() == route.dst.is_ipv4());
         route.gw.or_else(|| of_address.filter_map(|ip| ip.gateway).next())
     };
     let main = |route: &&catena_cni::result::Route| route.table.is_none_or(|table| table == i64::from(MAIN));
     let defaults = result.routes.iter().filter(|route| route.dst.is_default()).filter(main);
-    defaults.map(|route| gateway(route).map_or_else(|| "on-link".to_owned(), |gw| gw.to_string())).collect()
+    let gateway = |route| gateway(route).map_or_else(|| "on-link".to_owned(), |gw| gw.to_string());
+    Some(defaults.map(gateway).collect())
 }
 
-/// The result that is cached for libcni's callers; none where there is none.
-fn cached(entry: &Entry, attachment: &IntendedAttachment) -> Option<Value> {
-    attachment.config.as_ref()?;
+/// The result that is cached for libcni's callers; none where there is none. The error says why it cannot be read.
+fn cached(entry: &Entry, attachment: &IntendedAttachment) -> Result<Option<Value>, String> {
+    if attachment.config.is_none() {
+        return Ok(None);
+    }
     let (folder, id) = (Path::new(&entry.intended.cache_dir), &entry.intended.container_id);
-    let file = std::fs::read(cache::path(folder, &attachment.network, id, &attachment.ifname)).ok()?;
-    let mut value: Value = serde_json::from_slice(&file).ok()?;
-    Some(value["result"].take())
+    cache::load(folder, &attachment.network, id, &attachment.ifname).map_err(|error| error.to_string())
 }
 
-/// The sandbox's status file; none where there is none.
-fn status(root: &Root, entry: &Entry) -> Option<Vec<Value>> {
+/// The sandbox's status file; none where there is none. The error says why it cannot be read.
+fn status(root: &Root, entry: &Entry) -> Result<Option<Vec<Value>>, String> {
     let intended = &entry.intended;
     let folder = root.run().join("status");
     let file = StatusFile::new(&folder, &intended.network, &intended.container_id, &intended.ifname);
-    serde_json::from_slice(&std::fs::read(file.path()).ok()?).ok()
+    let told = |what: &dyn std::fmt::Display| format!("{}: {what}", file.path().display());
+    match std::fs::read(file.path()) {
+        Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| told(&error)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(told(&error)),
+    }
 }
 
 fn of_status(list: &[Value], position: usize) -> Gateways {
