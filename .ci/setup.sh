@@ -36,8 +36,9 @@ need git git
 need make make
 need python3 python3
 need iproute2 ip
-need util-linux unshare nsenter
+need util-linux unshare nsenter flock
 need procps ps
+need sysvinit-utils pidof
 need iputils-ping ping
 [ "${1:-}" != --valgrind ] || need valgrind /usr/bin/valgrind
 # The stages need a standard library for wasm: rustup's, else Debian's compiler with its source.

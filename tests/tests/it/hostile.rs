@@ -301,7 +301,7 @@ fn every_limit_has_a_name_and_a_remedy() {
         ("x", "transfer", 103, ["4194304 bytes in one call", "limits.resultKiB"]),
         ("x", "tags", 103, ["32 tags", fixed]),
         ("x", "publications", 103, ["262144 bytes of publications", fixed]),
-        ("loops", "", 102, ["units of fuel", "limits.fuel"]),
+        ("loops", "", 102, ["used up its 50", "limits.fuel"]),
         ("swells", "", 103, ["33554432 bytes of memory", "limits.memoryMiB"]),
     ] {
         let mut outer = outer(json!({"what": what}));

@@ -381,6 +381,16 @@ fn a_network_policy_filters_and_a_request_against_it_is_denied() {
     fast.same_as_before("after a denied ADD");
 }
 
+/// A second network whose IPv6 default route becomes one more leg of the first's.
+fn with_another_leg() -> Value {
+    let mut second = scripted::veth("two", 2, Stack::Dual, false);
+    let sh = scripted::veth_script(2, Stack::Dual)
+        + "nsenter --net=$CNI_NETNS ip -6 route append default via fd00:90:2::1 dev $CNI_IFNAME metric 1024\n";
+    let routes = [json!({"dst": "::/0", "gw": "fd00:90:2::1"})];
+    second["script"]["ADD"] = json!({"sh": sh, "result": scripted::veth_result(2, Stack::Dual, &routes)});
+    second
+}
+
 #[test]
 fn a_metric_or_a_multipath_leg_hides_no_default() {
     // eth0 has defaults at two metrics, and an IPv6 multipath default with a leg on net1.
@@ -389,11 +399,7 @@ fn a_metric_or_a_multipath_leg_hides_no_default() {
     let sh = first["script"]["ADD"]["sh"].as_str().expect("a script").to_owned()
         + "nsenter --net=$CNI_NETNS ip route add default via 10.90.1.77 dev $CNI_IFNAME metric 300\n";
     first["script"]["ADD"]["sh"] = json!(sh);
-    let mut second = scripted::veth("two", 2, Stack::Dual, false);
-    let sh = scripted::veth_script(2, Stack::Dual)
-        + "nsenter --net=$CNI_NETNS ip -6 route append default via fd00:90:2::1 dev $CNI_IFNAME metric 1024\n";
-    let routes = [json!({"dst": "::/0", "gw": "fd00:90:2::1"})];
-    second["script"]["ADD"] = json!({"sh": sh, "result": scripted::veth_result(2, Stack::Dual, &routes)});
+    let second = with_another_leg();
     let fast = Fast::new(&world, json!([first, asking(&second, &["10.90.2.1"])]));
     let result = fast.pod.add(&fast.outer).result();
     assert_eq!(fast.defaults(Family::V4), [via("10.90.2.1", "net1", 0)]);
@@ -406,11 +412,7 @@ fn a_metric_or_a_multipath_leg_hides_no_default() {
 #[test]
 fn only_our_leg_of_a_multipath_default_goes() {
     let world = World::new();
-    let mut second = scripted::veth("two", 2, Stack::Dual, false);
-    let sh = scripted::veth_script(2, Stack::Dual)
-        + "nsenter --net=$CNI_NETNS ip -6 route append default via fd00:90:2::1 dev $CNI_IFNAME metric 1024\n";
-    let routes = [json!({"dst": "::/0", "gw": "fd00:90:2::1"})];
-    second["script"]["ADD"] = json!({"sh": sh, "result": scripted::veth_result(2, Stack::Dual, &routes)});
+    let second = with_another_leg();
     let fast = Fast::new(&world, json!([eth0(), {"config": second, "catena.dev/default-route": "none"}]));
     let result = fast.pod.add(&fast.outer).result();
     assert_eq!(fast.defaults(Family::V6), [via("fd00:90:1::1", "eth0", 1024)]);
@@ -421,11 +423,7 @@ fn only_our_leg_of_a_multipath_default_goes() {
 fn two_owners_are_noticed_whatever_the_pipeline_was() {
     // The kernel makes one IPv6 route of both, and each has just what it asked for.
     let world = World::new();
-    let mut second = scripted::veth("two", 2, Stack::Dual, false);
-    let sh = scripted::veth_script(2, Stack::Dual)
-        + "nsenter --net=$CNI_NETNS ip -6 route append default via fd00:90:2::1 dev $CNI_IFNAME metric 1024\n";
-    let routes = [json!({"dst": "::/0", "gw": "fd00:90:2::1"})];
-    second["script"]["ADD"] = json!({"sh": sh, "result": scripted::veth_result(2, Stack::Dual, &routes)});
+    let second = with_another_leg();
     let both = |first: &[&str], other: &[&str]| json!([asking(&eth0(), first), asking(&second, other)]);
     let mut fast = Fast::new(&world, json!([]));
     fast.outer["pipeline"] = json!([{"stage": "result-conversion"}, {"stage": "network-status"}]);
