@@ -211,7 +211,9 @@ fn ways_v6(change: &SlotChange) -> Vec<Vec<Step>> {
     let mut new: Vec<&Route> = after.iter().filter(|leg| !before.contains(leg)).collect();
     // Behind those that merge, a route that does not is never hidden.
     new.sort_by_key(|leg| !merges(leg));
-    let old: Vec<&Route> = before.iter().filter(|leg| !after.contains(leg)).collect();
+    let mut old: Vec<&Route> = before.iter().filter(|leg| !after.contains(leg)).collect();
+    // For the same reason it goes before them: they would come back behind it.
+    old.sort_by_key(|leg| merges(leg));
     let merged = |leg: &Route| {
         change.before.iter().any(|r| r.hops.len() > 1 && r.hops.iter().any(|h| leg.hops.contains(h)))
     };

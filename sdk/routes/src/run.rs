@@ -209,7 +209,7 @@ impl<'a, W: Wire> Run<'a, W> {
             let meant =
                 echoes.iter().any(|echo| !echo.deleted && step.added.iter().all(|r| shows(&echo.route, r)));
             if meant {
-                self.record(step.removed.clone(), step.added.clone(), step.position);
+                self.record(self.removed_by(step), step.added.clone(), step.position);
                 return Outcome::Done;
             }
         } else if let [leg] = step.removed.as_slice()
@@ -315,6 +315,26 @@ impl<'a, W: Wire> Run<'a, W> {
         self.journal.push(Entry::Route(RouteChange { family, table, removed, added, position, links }));
     }
 
+    /// What a request takes away if it is carried out as a whole.
+    fn removed_by(&self, step: &Step) -> Vec<Route> {
+        step.removed.iter().map(|leg| self.as_added(leg)).collect()
+    }
+
+    /// A leg that the dump showed merged with others may have a protocol, source and metrics of its own. If this
+    /// journal added it, it tells which; otherwise undoing both would take the two for different legs.
+    fn as_added(&self, leg: &Route) -> Route {
+        let is_leg = |other: &Route| is_leg(other, leg, true);
+        let merged = |route: &&Route| route.hops.len() > 1 && route.legs().iter().any(is_leg);
+        if leg.family != Family::V6 || !in_slot(self.snapshot, leg.slot()).iter().any(|r| merged(&r)) {
+            return leg.clone();
+        }
+        let latest = self.journal.entries().iter().rev().filter_map(Entry::route).find_map(|change| {
+            let legs = |routes: &[Route]| routes.iter().flat_map(Route::legs).find(is_leg);
+            legs(&change.added).map(Some).or_else(|| legs(&change.removed).map(|_| None))
+        });
+        latest.flatten().unwrap_or_else(|| leg.clone())
+    }
+
     /// Whether a request without an answer was carried out, the table itself says.
     fn settle(&mut self, step: &Step) {
         let Some(route) = step.added.first().or(step.removed.first()).cloned() else { return };
@@ -323,7 +343,7 @@ impl<'a, W: Wire> Run<'a, W> {
             Err(failure) => {
                 self.errors.push(self.context.failed(&failure, "list", &route));
                 // Taken for done: undoing what was not done does nothing.
-                return self.record(step.removed.clone(), step.added.clone(), step.position);
+                return self.record(self.removed_by(step), step.added.clone(), step.position);
             }
         };
         // A leg that is named by its hop alone may turn out to have another protocol, source or metrics.
@@ -338,13 +358,14 @@ impl<'a, W: Wire> Run<'a, W> {
         // these tell them apart.
         if step.adds() && !step.removed.is_empty() {
             if step.added.iter().all(|leg| there(&leg, false)) {
-                return self.record(step.removed.clone(), step.added.clone(), step.position);
+                return self.record(self.removed_by(step), step.added.clone(), step.position);
             }
             if step.removed.iter().all(|leg| there(&leg, false)) {
                 return;
             }
         }
-        let removed: Vec<Route> = step.removed.iter().filter(|leg| !there(leg, true)).cloned().collect();
+        let removed: Vec<Route> =
+            step.removed.iter().filter(|leg| !there(leg, true)).map(|leg| self.as_added(leg)).collect();
         let added: Vec<Route> = step.added.iter().filter(|leg| there(leg, true)).cloned().collect();
         self.record(removed, added, step.position);
     }

@@ -51,11 +51,15 @@ impl SlotChange {
         }
     }
 
-    /// Hops as a dump shows them: the weight only beside others, so that of one that was alone before is not known.
+    /// Hops as a dump shows them: the weight only beside others, so that of one that was alone before is not known,
+    /// unless it shall have another than the usual one.
     fn hops(&self, routes: &[Route]) -> BTreeSet<(Kind, Option<Hop>)> {
-        let before = shown(&self.before);
+        let (before, after) = (shown(&self.before), shown(&self.after));
+        let has_weight =
+            |hop: &Hop| after.iter().flat_map(|r| &r.hops).any(|h| h.name() == hop.name() && h.weight > 1);
         let was_alone = |hop: &Hop| {
-            before.iter().any(|r| r.hops.len() == 1 && r.hops.iter().any(|h| h.name() == hop.name()))
+            let is_it = |r: &Route| r.hops.len() == 1 && r.hops.iter().any(|h| h.name() == hop.name());
+            before.iter().any(is_it) && !has_weight(hop)
         };
         let of = |route: Route| -> Vec<(Kind, Option<Hop>)> {
             let weigh = |hop: Hop| if was_alone(&hop) { Hop { weight: 0, ..hop } } else { hop };

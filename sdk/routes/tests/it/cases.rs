@@ -215,6 +215,30 @@ fn what_was_hidden_on_a_replaced_link_goes_too() {
     assert!(defaults(&mut table).contains(&hidden));
 }
 
+/// Merged hops show one protocol for all. What the journal says of the other ones is what tells them when the
+/// answer to their deletion is lost.
+#[test]
+fn a_leg_of_ours_stays_known_among_others_hops() {
+    let theirs = Route { protocol: 16, ..Route::new(net("fd77::/64"), vec![Hop::via(ip("fd01::1"), NET1)]) };
+    let ours = RouteSpec::new(net("fd77::/64"), vec![Hop::via(ip("fd01::9"), NET1)]);
+    let scope = main_table(&[NET1]);
+    for fault in [Fault::LostAfter, Fault::LostBefore, Fault::NoEcho] {
+        let mut table = world();
+        table.send(&Request::add(&theirs, Mode::Exclusive)).unwrap();
+        let before = tables(&mut table);
+        let mut journal = Journal::new();
+        // Cut off between the addition and the deletion, so that the hops are together.
+        let other = RouteSpec { dst: net("fd78::/48"), ..ours.clone() };
+        let wanted = [ours.clone(), other, POD.connected(Family::V6, NET1).to_spec()];
+        let mut cut = Faulty::new(&mut table, Some((2, Fault::Dead)));
+        cut.replace(&scope, NET1, Family::V6, 254, &wanted, false, &mut journal).unwrap_err();
+        let mut faulty = Faulty::new(&mut table, Some((1, fault)));
+        let undo = faulty.undo(&mut journal, Journal::start());
+        assert!(faulty.fired() && undo.exact && journal.is_empty(), "{fault:?}: {undo:?}");
+        assert_eq!(tables(&mut table), before, "{fault:?}");
+    }
+}
+
 /// Notes what is sent.
 struct Recorder {
     table: SimulatedTable,
