@@ -238,8 +238,8 @@ fn bring_about(
     plans: &[SlotPlan],
     journal: &mut Journal,
 ) -> Vec<RouteError> {
-    let mut run = Run::new(wire, (context, snapshot), scope, journal, Policy::Apply);
-    run.execute(plans, &|| as_wanted(snapshot, slots));
+    let mut run = Run::new(wire, (context, snapshot), scope, journal, (plans, Policy::Apply));
+    run.execute(&|| as_wanted(snapshot, slots));
     match run.errors {
         errors if errors.is_empty() => differences(wire, context, slots, |change| &change.after),
         errors => errors,

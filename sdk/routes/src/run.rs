@@ -35,6 +35,7 @@ pub(crate) struct Run<'a, W: Wire> {
     /// Its links are noted beside every change: undoing may move their routes to restore an order.
     pub(crate) scope: &'a Scope,
     pub(crate) journal: &'a mut Journal,
+    pub(crate) plans: &'a [SlotPlan],
     pub(crate) policy: Policy,
     pub(crate) errors: Vec<RouteError>,
     /// After an answer that was lost, or a route that was not meant, nothing more is sent.
@@ -55,25 +56,26 @@ impl<'a, W: Wire> Run<'a, W> {
         (context, snapshot): (&'a Context, &'a Tables),
         scope: &'a Scope,
         journal: &'a mut Journal,
-        policy: Policy,
+        (plans, policy): (&'a [SlotPlan], Policy),
     ) -> Run<'a, W> {
-        Run { wire, context, snapshot, scope, journal, policy, errors: Vec::new(), stopped: false }
+        Run { wire, context, snapshot, scope, journal, plans, policy, errors: Vec::new(), stopped: false }
     }
 
     /// `wanted`: the routes as they shall be, which say whether a refused gateway has a point.
-    pub(crate) fn execute(&mut self, plans: &[SlotPlan], wanted: &dyn Fn() -> Vec<Route>) {
-        let failed = self.additions(plans, wanted);
+    pub(crate) fn execute(&mut self, wanted: &dyn Fn() -> Vec<Route>) {
+        let failed = self.additions(wanted);
         if self.stopped || (self.policy == Policy::Apply && !failed.is_empty()) {
             return;
         }
-        self.deletions(plans, &failed);
+        self.deletions(&failed);
     }
 
     /// Additions before deletions leaves no gap. Those without gateway come first, since they make gateways
     /// reachable; what is still refused is tried again as long as something else succeeds.
-    fn additions(&mut self, plans: &[SlotPlan], wanted: &dyn Fn() -> Vec<Route>) -> BTreeSet<Slot> {
+    fn additions(&mut self, wanted: &dyn Fn() -> Vec<Route>) -> BTreeSet<Slot> {
         // A slot whose way begins with a deletion keeps its own order, in the second half.
-        let mut open: Vec<(Slot, &[Step])> = plans
+        let mut open: Vec<(Slot, &[Step])> = self
+            .plans
             .iter()
             .map(|plan| (plan.change.slot, leading_additions(&plan.steps)))
             .filter(|(_, steps)| !steps.is_empty())
@@ -137,8 +139,9 @@ impl<'a, W: Wire> Run<'a, W> {
     }
 
     /// Routes with a gateway go first, so that no gateway loses its link before its route.
-    fn deletions(&mut self, plans: &[SlotPlan], failed: &BTreeSet<Slot>) {
-        let mut open: Vec<&[Step]> = plans
+    fn deletions(&mut self, failed: &BTreeSet<Slot>) {
+        let mut open: Vec<&[Step]> = self
+            .plans
             .iter()
             .filter(|plan| !failed.contains(&plan.change.slot))
             .map(|plan| plan.steps.get(leading_additions(&plan.steps).len()..).unwrap_or_default())
@@ -289,13 +292,22 @@ impl<'a, W: Wire> Run<'a, W> {
     }
 
     /// Where in its slot an IPv4 route stood that has gone unexpectedly: before the first of the routes that
-    /// stood behind it, as far as the table can still be read.
+    /// stood behind it, as far as the table can still be read. One that this run has added stood as planned.
     fn place_of(&self, gone: &Route, now: Option<&[Route]>) -> usize {
-        let before = in_slot(self.snapshot, gone.slot());
-        let Some(place) = before.iter().position(|route| route == gone) else { return 0 };
+        let slot = gone.slot();
+        let order = in_slot(self.snapshot, slot);
+        let planned = self.plans.iter().map(|plan| &plan.change).find(|change| change.slot == slot);
+        let orders = [Some(&order), planned.map(|change| &change.after)];
+        let Some((order, place)) = orders
+            .into_iter()
+            .flatten()
+            .find_map(|order| Some((order, order.iter().position(|route| route == gone)?)))
+        else {
+            return 0;
+        };
         let Some(now) = now else { return place };
-        let now: Vec<&Route> = now.iter().filter(|route| route.slot() == gone.slot()).collect();
-        let (ahead, behind) = before.split_at(place);
+        let now: Vec<&Route> = now.iter().filter(|route| route.slot() == slot).collect();
+        let (ahead, behind) = order.split_at(place);
         now.iter()
             .position(|route| behind.contains(route))
             .or_else(|| now.iter().rposition(|route| ahead.contains(route)).map(|last| last + 1))

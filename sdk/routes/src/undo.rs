@@ -80,8 +80,8 @@ fn restore_routes(wire: &mut impl Wire, journal: &mut Journal, to: Mark, undo: &
         slots.into_iter().map(|change| possible(change, &context, &index, &own, &mut left)).collect();
     let (plans, ambiguous) = plan_all(&context, &snapshot, &slots, &own, Direction::Back);
     undo.errors.extend(ambiguous.into_iter().map(in_undo));
-    let mut run = Run::new(wire, (&context, &snapshot), &scope, journal, Policy::Undo);
-    run.execute(&plans, &|| as_wanted(&snapshot, &slots));
+    let mut run = Run::new(wire, (&context, &snapshot), &scope, journal, (&plans, Policy::Undo));
+    run.execute(&|| as_wanted(&snapshot, &slots));
     undo.errors.extend(run.errors.into_iter().map(in_undo));
     let text = |error: &RouteError| error.reason.clone().unwrap_or_else(|| error.to_string());
     left.extend(differences(wire, &context, &slots, |change| &change.after).iter().map(text));
