@@ -1,7 +1,6 @@
 //! One invocation, from the environment to the exit code.
 
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -34,8 +33,7 @@ pub fn run() -> ExitCode {
         }
     };
     let mut asked = Asked::default();
-    let outcome = catch_unwind(AssertUnwindSafe(|| carry_out(&mut asked)))
-        .unwrap_or_else(|payload| Err(CniError::from_panic(&*payload)));
+    let outcome = panic::caught(|| carry_out(&mut asked)).unwrap_or_else(Err);
     let outcome = if asked.is_del { outcome.map_err(CniError::for_del) } else { outcome };
     match outcome {
         Ok(Answer::About) => {
@@ -103,15 +101,13 @@ fn carry_out(asked: &mut Asked) -> Result<Answer, CniError> {
     let outcome = Session::start(&root, &node, &invocation, until).and_then(|mut session| {
         session.node_problem = node_problem;
         mem::swap(&mut session.record, &mut record);
-        let outcome = catch_unwind(AssertUnwindSafe(|| dispatch(&mut session, &stdin, conf)))
-            .unwrap_or_else(|payload| Err(CniError::from_panic(&*payload)));
+        let outcome = panic::caught(|| dispatch(&mut session, &stdin, conf)).unwrap_or_else(Err);
         record = session.record;
         outcome
     });
     // What was done stands, even where telling of it fails.
-    let logged = catch_unwind(AssertUnwindSafe(|| write_log(&record, &outcome, start)));
-    if let Err(payload) = logged {
-        eprintln!("catena: the log line could not be written: {}", panic::text(&*payload));
+    if let Err(problem) = panic::caught(|| write_log(&record, &outcome, start)) {
+        eprintln!("catena: the log line could not be written: {}", problem.msg);
     }
     outcome
 }

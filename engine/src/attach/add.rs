@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -26,7 +25,6 @@ use crate::attach::sandbox;
 use crate::attach::session::{Session, boot_id, now};
 use crate::cni::{CniError, Conf, Role, Target};
 use crate::delegate::{Chain, DelegateError, DeviceInfoError, DeviceInfoFile, Exec, Fault, Spawned, cache};
-use crate::inject;
 use crate::pipeline::bench::Bench;
 use crate::pipeline::context::{ArrangeContext, annotations, without_annotations};
 use crate::pipeline::error::PipelineError;
@@ -41,6 +39,7 @@ use crate::routes::kernel::Scope;
 use crate::routes::link::Link;
 use crate::routes::netns::Netns;
 use crate::wasm::{Command, Document, Mode, Modules};
+use crate::{inject, panic};
 
 /// The routing table that requests are about.
 const MAIN: u32 = 254;
@@ -101,6 +100,7 @@ pub fn add(
     session.record.attachments =
         attachments.iter().map(|attachment| AttachmentRecord::of(&attachment.subject)).collect();
     let recorder = Recorder::start(session.node, conf, &pipeline);
+    let (until, undo_time) = (session.until, session.undo_time());
     let mut adding = Adding {
         recorder,
         children,
@@ -109,7 +109,7 @@ pub fn add(
         key,
         caller,
         pipeline,
-        bench: Bench::of(Some(&netns)),
+        bench: Bench::of(Some(&netns), until, undo_time),
         slot,
         attachments,
         netns,
@@ -121,8 +121,7 @@ pub fn add(
         done: Vec::new(),
     };
     adding.ran.resize_with(adding.attachments.len(), Ran::default);
-    let outcome = catch_unwind(AssertUnwindSafe(|| adding.carry_out()))
-        .unwrap_or_else(|payload| Err(CniError::from_panic(&*payload)));
+    let outcome = panic::caught(|| adding.carry_out()).unwrap_or_else(Err);
     let recording = adding.recorder.take().map(|recorder| (recorder, adding.intended()));
     let outcome = outcome.map_err(|error| adding.roll_back(error));
     if let Some((recorder, intended)) = recording {
@@ -601,21 +600,16 @@ impl Adding<'_, '_> {
         file.write(&list).map_err(|error| CniError::new(code::IO, error.to_string()))
     }
 
-    /// Puts everything back; the error is the first one, with what else went wrong in its details.
+    /// Puts everything back; the error is the first one, with what else went wrong in its details. A step that brings
+    /// catena down leaves the others to be done.
     fn roll_back(mut self, mut error: CniError) -> CniError {
-        inject::point("attach/rollback");
-        let changes = self.bench.changes_since(Journal::start());
-        let undo = self.bench.undo(Journal::start());
-        for problem in &undo.errors {
-            error = error.detail(format!("undo: {problem}"));
+        // One clock for routes and delegates.
+        let until = self.session.undo_time().until();
+        self.bench.set_until(until);
+        match panic::caught(|| undo_routes(&mut self.bench)) {
+            Ok(details) => error = details.into_iter().fold(error, CniError::detail),
+            Err(panic) => error.add(panic),
         }
-        if !undo.exact {
-            error = error.detail(format!("undo of route changes is not exact: {}", undo.leftover.join("; ")));
-        } else if !changes.is_empty() {
-            let changes = changes.join("; ");
-            error = error.detail(format!("route changes of finished stages are undone exactly: {changes}"));
-        }
-        let until = Instant::now() + self.session.node.deadlines.rollback;
         let exec = exec(self.session, &self.key, self.bin_dir.as_deref(), &self.children, until);
         let mut clean = true;
         for (position, (attachment, ran)) in self.attachments.iter().zip(&self.ran).enumerate().rev() {
@@ -635,35 +629,39 @@ impl Adding<'_, '_> {
                 drop(slot.append(&spawned_event(spawned, position)));
                 Ok(())
             };
-            let mut attachment_clean = true;
-            for problem in chain.del(&exec, &at, previous.as_ref(), &mut recorded) {
-                // What never ran for lack of its binary has left nothing.
-                let never_ran = matches!(problem.fault, Fault::Missing { .. })
-                    && ran.missing.as_ref() == Some(&problem.plugin);
-                if !never_ran {
-                    attachment_clean = false;
-                    error.add(CniError::from(problem).of_network(&attachment.subject.network));
+            let failed = panic::caught(|| {
+                inject::point("attach/rollback");
+                chain.del(&exec, &at, previous.as_ref(), &mut recorded)
+            });
+            let failed: Vec<CniError> = match failed {
+                Ok(problems) => {
+                    // What never ran for lack of its binary has left nothing.
+                    let never_ran = |problem: &DelegateError| {
+                        matches!(problem.fault, Fault::Missing { .. })
+                            && ran.missing.as_ref() == Some(&problem.plugin)
+                    };
+                    let failed = problems.into_iter().filter(|problem| !never_ran(problem));
+                    failed.map(CniError::from).collect()
                 }
-            }
-            clean &= attachment_clean;
-            // The next DEL needs it where this one failed.
-            let removed = if attachment_clean {
-                cache::remove(
-                    &self.cache_dir,
-                    &chain.list.name,
-                    &self.caller.container_id,
-                    &attachment.subject.ifname,
-                )
-            } else {
-                Ok(())
+                Err(panic) => vec![panic],
             };
+            if !failed.is_empty() {
+                // The DEL that is tried again needs the files.
+                clean = false;
+                let network = &attachment.subject.network;
+                failed.into_iter().for_each(|problem| error.add(problem.of_network(network)));
+                continue;
+            }
+            let removed = cache::remove(
+                &self.cache_dir,
+                &chain.list.name,
+                &self.caller.container_id,
+                &attachment.subject.ifname,
+            );
             if let Err(problem) = removed {
                 error = error.detail(problem.to_string());
             }
-            // A DEL that is tried again shall find it.
-            if attachment_clean
-                && let Some(Err(problem)) = attachment.device_info.as_ref().map(DeviceInfoFile::remove)
-            {
+            if let Some(Err(problem)) = attachment.device_info.as_ref().map(DeviceInfoFile::remove) {
                 error = error.detail(problem.to_string());
             }
         }
@@ -675,10 +673,26 @@ impl Adding<'_, '_> {
         if let Err(problem) = file.remove() {
             error = error.detail(problem.to_string());
         }
-        let left = if clean { vec![self.slot.remove()] } else { del::record_failure(&mut self.slot, &error) };
+        let left =
+            if clean { vec![self.slot.remove()] } else { del::record_rollback(&mut self.slot, &error) };
         let problems = left.into_iter().filter_map(Result::err);
         problems.fold(error, |error, problem| error.detail(problem.to_string()))
     }
+}
+
+/// Undoes all route changes; what there is to say about it.
+fn undo_routes(bench: &mut Bench) -> Vec<String> {
+    inject::point("attach/undo");
+    let changes = bench.changes_since(Journal::start());
+    let undo = bench.undo(Journal::start());
+    let mut details: Vec<String> = undo.errors.iter().map(|problem| format!("undo: {problem}")).collect();
+    if !undo.exact {
+        details.push(format!("undo of route changes is not exact: {}", undo.leftover.join("; ")));
+    } else if !changes.is_empty() {
+        let changes = changes.join("; ");
+        details.push(format!("route changes of finished stages are undone exactly: {changes}"));
+    }
+    details
 }
 
 /// Takes over a config that `admit` has rewritten, if it still is one of this network.

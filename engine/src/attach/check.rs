@@ -77,7 +77,7 @@ pub fn check(
     };
     let exec =
         session.exec(&intended.network, intended.bin_dir.as_deref().map(Path::new), None, session.until);
-    let mut bench = Bench::of(Some(&netns));
+    let mut bench = Bench::of(Some(&netns), session.until, session.undo_time());
     let links = bench.links().map_err(|error| CniError::new(code::INVALID_NETNS, error.to_string()))?;
     let mut claims = Vec::new();
     for (position, recorded) in intended.attachments.iter().enumerate() {

@@ -18,9 +18,9 @@ use crate::attach::retry;
 use crate::attach::session::{Session, boot_id, now};
 use crate::cni::{CniError, Conf, Target};
 use crate::delegate::cache;
-use crate::inject;
 use crate::routes::netns::Netns;
 use crate::wasm::Mode;
+use crate::{inject, panic};
 
 /// Carries out DEL. `conf` may be an error: an entry of the ledger does not need it.
 pub fn del(
@@ -140,11 +140,13 @@ pub fn carry_out(session: &mut Session<'_>, mut slot: Slot, deletion: &Deletion)
             None
         }
     };
-    inject::point("attach/del");
     let mut errors = delete::delete(session, &mut slot, deletion, modules.as_ref());
-    inject::point("attach/deleted");
     if errors.is_empty() {
-        errors.extend(delete::forget_files(session, deletion).err());
+        let forgotten = panic::caught(|| {
+            inject::point("attach/deleted");
+            delete::forget_files(session, deletion)
+        });
+        errors.extend(forgotten.and_then(|forgotten| forgotten).err());
     }
     let Some(error) = CniError::first_of(errors) else {
         return Ok(slot.remove()?);
@@ -175,16 +177,25 @@ fn keep_failed(slot: &mut Slot, deletion: &Deletion, error: &CniError) -> Vec<Re
     if !deletion.recorded {
         let entry = &deletion.entry;
         steps.push(slot.discard().and_then(|()| slot.begin(&entry.intended, &entry.events)));
+        steps.push(slot.mark_failed());
     }
     steps.extend(record_failure(slot, error));
     steps
 }
 
-/// Records the failure, so that later calls try again: CRI-O never does. Each step is tried whatever became of
-/// those before it.
+/// Records the failure in an entry that is marked as one to try again. Each step is tried whatever became of those
+/// before it.
 pub fn record_failure(slot: &mut Slot, error: &CniError) -> Vec<Result<(), LedgerError>> {
     let event = Event::DeleteFailed { time: now(), errors: vec![error.msg.clone()] };
-    vec![slot.append(&event), slot.mark_failed(), slot.end_children_lock()]
+    vec![slot.append(&event), slot.end_children_lock()]
+}
+
+/// Records that an ADD could not be undone, so that later calls try again: CRI-O never does.
+pub fn record_rollback(slot: &mut Slot, error: &CniError) -> Vec<Result<(), LedgerError>> {
+    let marked = slot.mark_failed();
+    let mut steps = record_failure(slot, error);
+    steps.push(marked);
+    steps
 }
 
 /// Name and mode of a config that is otherwise unusable.

@@ -1,6 +1,7 @@
 //! Takes away what an ADD has made: for DEL, for GC, for an ADD that finds an old entry, and for the retry
 //! of a failed one. It works from the ledger's entry, and goes on past everything that fails.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,6 +29,7 @@ use crate::report::record::AttachmentRecord;
 use crate::routes::kernel::Scope;
 use crate::routes::netns::Netns;
 use crate::wasm::{Command, Document, Mode, Module, Modules};
+use crate::{inject, panic};
 
 /// What is to be taken away.
 #[derive(Debug, Clone)]
@@ -48,10 +50,14 @@ pub fn delete(
     deletion: &Deletion,
     modules: Option<&Modules>,
 ) -> Vec<CniError> {
-    match try_delete(session, slot, deletion, modules) {
-        Ok(errors) => errors,
-        Err(error) => vec![error],
+    // A call that is killed leaves the mark, so that later calls try again.
+    if deletion.recorded {
+        let marked = slot.mark_failed();
+        note(session, marked);
     }
+    panic::caught(|| try_delete(session, slot, deletion, modules))
+        .and_then(|tried| tried)
+        .unwrap_or_else(|error| vec![error])
 }
 
 fn try_delete(
@@ -60,6 +66,7 @@ fn try_delete(
     deletion: &Deletion,
     modules: Option<&Modules>,
 ) -> Result<Vec<CniError>, CniError> {
+    inject::point("attach/del");
     let intended = &deletion.entry.intended;
     if !matches!(intended.mode.as_str(), "meta" | "chained") {
         let word = &intended.mode;
@@ -75,87 +82,120 @@ fn try_delete(
     let children = note(session, children);
     let netns = open_namespace(session, deletion)?;
     let netns_path = netns.as_ref().and(deletion.netns.as_deref());
-    let mut bench = Bench::of(netns.as_deref());
     let pipeline = modules.map(|modules| recorded_pipeline(session, intended, modules));
-    let caller = Caller {
-        command: Command::Del,
-        mode: mode(intended),
-        container_id: intended.container_id.clone(),
-        until: session.until,
-    };
-    let bin_dir = intended.bin_dir.as_deref().map(Path::new);
-    let cache_dir = Path::new(&intended.cache_dir);
+    let mut stages = pipeline.map(|pipeline| Stages {
+        pipeline,
+        caller: Caller {
+            command: Command::Del,
+            mode: mode(intended),
+            container_id: intended.container_id.clone(),
+            until: session.until,
+        },
+        bench: Bench::of(netns.as_deref(), session.until, session.undo_time()),
+    });
 
     let mut errors = Vec::new();
     let mut records = Vec::new();
     for (position, recorded) in intended.attachments.iter().enumerate().rev() {
-        let attachment = match Attachment::from_intended(intended, position, &intended.netns) {
-            Ok(attachment) => attachment,
-            Err(error) => {
-                errors.push(error);
-                continue;
-            }
-        };
         let mut record = AttachmentRecord {
             network: recorded.network.clone(),
             ifname: recorded.ifname.clone(),
             ..AttachmentRecord::default()
         };
-        let work = deletion.entry.attached(position).and_then(work_of);
-        if let (Some(pipeline), Some(work)) = (&pipeline, &work) {
-            let failures = run::look(
-                pipeline,
-                &caller,
-                &attachment.subject,
-                &Scope::default(),
-                work,
-                &mut bench,
-                &mut record.stages,
-            );
-            session.record.notes.extend(failures.iter().map(ToString::to_string));
-        }
-        if let Some(chain) = &attachment.chain {
-            let start = Instant::now();
-            let previous = match &work {
-                Some(work) => document::cached(&work.document, &chain.list.cni_version),
-                None => cached(session, cache_dir, &attachment, &caller.container_id),
-            };
-            let exec = session.exec(&intended.network, bin_dir, children.as_ref(), session.until);
-            let at = attachment.at(&caller.container_id, netns_path);
-            let mut ledger_errors = Vec::new();
-            let mut recorder = |spawned: &Spawned| {
-                if deletion.recorded
-                    && let Err(error) = slot.append(&spawned_event(spawned, position))
-                {
-                    ledger_errors.push(error.to_string());
-                }
-                Ok(())
-            };
-            let failed = chain.del(&exec, &at, previous.as_ref(), &mut recorder);
-            session.record.notes.extend(ledger_errors);
-            record.delegates = start.elapsed();
-            if failed.is_empty() {
-                let removed = cache::remove(
-                    cache_dir,
-                    &chain.list.name,
-                    &caller.container_id,
-                    &attachment.subject.ifname,
-                );
-                errors.extend(removed.err().map(|error| CniError::new(code::IO, error.to_string())));
-                let removed = attachment.device_info.as_ref().map_or(Ok(()), DeviceInfoFile::remove);
-                errors.extend(removed.err().map(|error| CniError::new(error.code(), error.to_string())));
+        // What brings catena down for one attachment leaves the others to be deleted.
+        let failed = Attachment::from_intended(intended, position, &intended.netns).and_then(|attachment| {
+            let work = deletion.entry.attached(position).and_then(work_of);
+            if let (Some(stages), Some(work)) = (&mut stages, &work) {
+                let told = panic::caught(|| stages.tell(&attachment, work, &mut record));
+                session.record.notes.extend(told.unwrap_or_else(|error| vec![error.msg]));
             }
-            errors.extend(failed.into_iter().map(|error| {
-                let mut error = CniError::from(error);
-                error.msg = format!("network {}: {}", attachment.subject.network, error.msg);
-                error
-            }));
-        }
+            let mut delegates =
+                Delegates { slot, deletion, position, children: children.as_ref(), netns_path };
+            panic::caught(|| delegates.delete(session, &attachment, work.as_ref(), &mut record))
+        });
+        errors.extend(failed.unwrap_or_else(|error| vec![error.of_network(&recorded.network)]));
         records.push(record);
     }
     records.reverse();
     session.record.attachments = records;
     Ok(errors)
+}
+
+/// The stages of the ADD, which hear of DEL.
+struct Stages {
+    pipeline: Pipeline,
+    caller: Caller,
+    bench: Bench,
+}
+
+impl Stages {
+    /// Tells them of one attachment; what they say against it.
+    fn tell(&mut self, attachment: &Attachment, work: &Work, record: &mut AttachmentRecord) -> Vec<String> {
+        let failures = run::look(
+            &self.pipeline,
+            &self.caller,
+            &attachment.subject,
+            &Scope::default(),
+            work,
+            &mut self.bench,
+            &mut record.stages,
+        );
+        failures.iter().map(ToString::to_string).collect()
+    }
+}
+
+/// One attachment's delegates.
+struct Delegates<'a> {
+    slot: &'a mut Slot,
+    deletion: &'a Deletion,
+    position: usize,
+    children: Option<&'a OwnedFd>,
+    netns_path: Option<&'a str>,
+}
+
+impl Delegates<'_> {
+    /// Runs their DEL, and removes the attachment's files where all agreed.
+    fn delete(
+        &mut self,
+        session: &mut Session<'_>,
+        attachment: &Attachment,
+        work: Option<&Work>,
+        record: &mut AttachmentRecord,
+    ) -> Vec<CniError> {
+        let Some(chain) = &attachment.chain else { return Vec::new() };
+        let intended = &self.deletion.entry.intended;
+        let cache_dir = Path::new(&intended.cache_dir);
+        let start = Instant::now();
+        let previous = match work {
+            Some(work) => document::cached(&work.document, &chain.list.cni_version),
+            None => cached(session, cache_dir, attachment, &intended.container_id),
+        };
+        let bin_dir = intended.bin_dir.as_deref().map(Path::new);
+        let exec = session.exec(&intended.network, bin_dir, self.children, session.until);
+        let at = attachment.at(&intended.container_id, self.netns_path);
+        let mut ledger_errors = Vec::new();
+        let mut recorder = |spawned: &Spawned| {
+            if self.deletion.recorded
+                && let Err(error) = self.slot.append(&spawned_event(spawned, self.position))
+            {
+                ledger_errors.push(error.to_string());
+            }
+            Ok(())
+        };
+        let failed = chain.del(&exec, &at, previous.as_ref(), &mut recorder);
+        session.record.notes.extend(ledger_errors);
+        record.delegates = start.elapsed();
+        if !failed.is_empty() {
+            let network = &attachment.subject.network;
+            return failed.into_iter().map(|error| CniError::from(error).of_network(network)).collect();
+        }
+        let removed =
+            cache::remove(cache_dir, &chain.list.name, &intended.container_id, &attachment.subject.ifname);
+        let cache = removed.err().map(|error| CniError::new(code::IO, error.to_string()));
+        let removed = attachment.device_info.as_ref().map_or(Ok(()), DeviceInfoFile::remove);
+        let device = removed.err().map(|error| CniError::new(error.code(), error.to_string()));
+        cache.into_iter().chain(device).collect()
+    }
 }
 
 /// The sandbox's namespace. Another one under the same path (a process id that was used again, or another
@@ -298,7 +338,9 @@ fn settle_children(
         // A delegate may leave a daemon on purpose; it keeps the old file's lock and harms nobody.
         return Ok(slot.renew_children_lock()?);
     }
-    if !is_held(slot, session.until.min(Instant::now() + CHILDREN_WAIT)) {
+    // Half of the time is for the delegates.
+    let left = session.until.saturating_duration_since(Instant::now());
+    if !is_held(slot, Instant::now() + CHILDREN_WAIT.min(left / 2)) {
         return Ok(());
     }
     for event in recorded.map(|entry| entry.events.as_slice()).unwrap_or_default() {

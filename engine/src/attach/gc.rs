@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use catena_cni::error::code;
 
-use crate::attach::add::mode_of;
+use crate::attach::add::{mode_of, unused};
 use crate::attach::del;
 use crate::attach::delete::{Deletion, mode};
 use crate::attach::entry::{Entry, Intended};
+use crate::attach::key::Key;
 use crate::attach::ledger::{Found, LedgerError, Slot};
 use crate::attach::lock::LockError;
 use crate::attach::retry;
@@ -49,8 +50,17 @@ pub fn gc(session: &mut Session<'_>, conf: &Conf) -> Result<(), CniError> {
                 }
             },
             Ok(Found::Damaged(error)) => {
-                session.record.notes.push(format!("ledger: {stem}: {error}; left for its DEL"));
-                kept.unknown.push(stem);
+                let dead = Key::of_stem(&stem).filter(|key| is_dead(key, conf, &valid));
+                let what = if dead.is_some() { "using the config of this call" } else { "left for its DEL" };
+                session.record.notes.push(format!("ledger: {stem}: {error}; {what}"));
+                match dead.map(|key| lock(session, &stem).and_then(|slot| rebuild(session, slot, &key, conf)))
+                {
+                    Some(Ok(())) => {}
+                    other => {
+                        kept.unknown.push(stem);
+                        errors.extend(other.and_then(Result::err));
+                    }
+                }
             }
             Err(error) => {
                 kept.unknown.push(stem);
@@ -136,6 +146,22 @@ fn is_of(intended: &Intended, conf: &Conf) -> bool {
 fn is_kept(entry: &Entry, conf: &Conf, valid: &BTreeSet<(&str, &str)>) -> bool {
     let intended = &entry.intended;
     !is_of(intended, conf) || valid.contains(&(intended.container_id.as_str(), intended.ifname.as_str()))
+}
+
+/// Whether an entry's file is one of this network that the runtime does not list.
+fn is_dead(key: &Key, conf: &Conf, valid: &BTreeSet<(&str, &str)>) -> bool {
+    key.network == conf.name
+        && key.mode == mode_of(conf)
+        && !valid.contains(&(key.container_id.as_str(), key.ifname.as_str()))
+}
+
+/// Deletes what the config tells of an entry that cannot be read.
+fn rebuild(session: &mut Session<'_>, slot: Slot, key: &Key, conf: &Conf) -> Result<(), CniError> {
+    let deletion = match del::from_config(session, key, conf, None) {
+        Ok(deletion) => deletion,
+        Err(error) => return Err(unused(slot, error)),
+    };
+    del::carry_out(session, slot, &deletion)
 }
 
 /// Takes an entry's lock while there is time to delete it.

@@ -46,6 +46,23 @@ impl Key {
         short
     }
 
+    /// The key whose stem this is; a digest does not tell.
+    pub fn of_stem(stem: &str) -> Option<Key> {
+        // An interface's name may hold an `@`.
+        let parts: Vec<&str> = stem.splitn(4, '@').collect();
+        let [container_id, network, mode, ifname] = parts.as_slice() else { return None };
+        Some(Key {
+            network: NetworkName::parse(network).ok()?,
+            container_id: ContainerId::parse(container_id).ok()?,
+            ifname: IfName::parse(ifname).ok()?,
+            mode: match *mode {
+                "meta" => Mode::Meta,
+                "chained" => Mode::Chained,
+                _ => return None,
+            },
+        })
+    }
+
     /// `meta` or `chained`, as it stands in files.
     pub fn mode_word(&self) -> &'static str {
         match self.mode {
@@ -78,6 +95,17 @@ mod tests {
             container_id: ContainerId::parse(container).unwrap(),
             ifname: IfName::parse(ifname).unwrap(),
             mode,
+        }
+    }
+
+    #[test]
+    fn a_stem_tells_its_key() {
+        for key in [key("a_b", "b@c", "n.b", Mode::Chained), key("a", "c", "n", Mode::Meta)] {
+            assert_eq!(Key::of_stem(&key.stem()), Some(key));
+        }
+        let long = key(&"a".repeat(200), "eth0", &"n".repeat(100), Mode::Meta).stem();
+        for stem in [long.as_str(), "", "a@b", "a@n@other@eth0", "a/b@n@meta@eth0", "a@n@meta@"] {
+            assert_eq!(Key::of_stem(stem), None, "{stem}");
         }
     }
 

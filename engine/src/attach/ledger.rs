@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -84,16 +84,7 @@ impl Ledger {
             }
             Err(error) => return Err(failed("stat", error)),
         };
-        let wrong = |what| LedgerError::Unsafe { path: folder.to_owned(), what };
-        if !metadata.is_dir() {
-            return Err(wrong("is not a folder"));
-        }
-        if metadata.uid() != nix::unistd::geteuid().as_raw() {
-            return Err(wrong("belongs to another user"));
-        }
-        if metadata.mode() & 0o022 != 0 {
-            return Err(wrong("can be written by others"));
-        }
+        safe(folder, &metadata)?;
         Ok(Ledger { folder: folder.to_owned() })
     }
 
@@ -131,7 +122,7 @@ impl Ledger {
         Ok(found.into_iter().collect())
     }
 
-    /// The stems of the entries whose DEL has failed, longest untried first.
+    /// The stems of the entries whose DEL has failed or never ended, longest untried first.
     pub fn failed_stems(&self) -> Result<Vec<String>, LedgerError> {
         let folder = self.folder.join("failed");
         let mut found: Vec<_> = stems(&folder, None)?
@@ -175,6 +166,21 @@ impl Ledger {
             Err(error) => Found::Damaged(error),
         })
     }
+}
+
+/// Whether it is a folder into which nobody else can plant anything.
+fn safe(folder: &Path, metadata: &Metadata) -> Result<(), LedgerError> {
+    let wrong = |what| Err(LedgerError::Unsafe { path: folder.to_owned(), what });
+    if !metadata.is_dir() {
+        return wrong("is not a folder");
+    }
+    if metadata.uid() != nix::unistd::geteuid().as_raw() {
+        return wrong("belongs to another user");
+    }
+    if metadata.mode() & 0o022 != 0 {
+        return wrong("can be written by others");
+    }
+    Ok(())
 }
 
 /// Whether the last line has no end: the power failed, or the disk was full.
@@ -316,7 +322,7 @@ impl Slot {
         }
     }
 
-    /// Marks the entry as one whose DEL has failed once more, so that later calls try it again.
+    /// Marks the entry as one whose DEL has begun or failed once more, so that later calls try it again.
     pub fn mark_failed(&mut self) -> Result<(), LedgerError> {
         let path = self.ledger.failed_path(&self.stem);
         let folder = self.ledger.folder.join("failed");
@@ -324,7 +330,9 @@ impl Slot {
             .recursive(true)
             .mode(0o700)
             .create(&folder)
-            .map_err(|source| self.io("create", folder, source))?;
+            .map_err(|source| self.io("create", folder.clone(), source))?;
+        let metadata = std::fs::symlink_metadata(&folder);
+        safe(&folder, &metadata.map_err(|source| self.io("stat", folder.clone(), source))?)?;
         // One byte an attempt: size and time of change are all that the back-off needs.
         OpenOptions::new()
             .append(true)
@@ -444,5 +452,9 @@ mod tests {
         let mut slot = ledger.lock_stem("a".into(), soon()).unwrap();
         assert!(matches!(slot.read(), Err(LedgerError::Io { operation: "open", .. })));
         assert!(matches!(slot.begin(&intended(), &[]), Err(LedgerError::Io { .. })));
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), root.path().join("failed")).unwrap();
+        assert!(matches!(slot.mark_failed(), Err(LedgerError::Unsafe { what: "is not a folder", .. })));
+        assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0);
     }
 }

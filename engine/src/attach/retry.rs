@@ -1,10 +1,11 @@
-//! Tries failed entries again, after a call's own work: CRI-O never repeats a failed DEL.
+//! Tries entries again whose DEL failed or was killed, after a call's own work: CRI-O never repeats a DEL.
 
 use std::time::{Duration, Instant};
 
 use crate::attach::del;
 use crate::attach::delete::Deletion;
-use crate::attach::ledger::Found;
+use crate::attach::ledger::{Found, LedgerError};
+use crate::attach::lock::LockError;
 use crate::attach::session::Session;
 
 /// How much longer a call may take for this.
@@ -22,6 +23,9 @@ fn pause(attempts: u64) -> Duration {
 /// Tries one failed entry again, if any is due; not the one that this call was about. What happens is noted,
 /// since it is not what the caller asked for.
 pub fn one(session: &mut Session<'_>, own: &str) {
+    if Instant::now() >= session.until {
+        return;
+    }
     let stems = match session.ledger.failed_stems() {
         Ok(stems) => stems,
         Err(error) => {
@@ -46,8 +50,11 @@ pub fn one(session: &mut Session<'_>, own: &str) {
 }
 
 fn again(session: &mut Session<'_>, stem: &str) -> Result<(), String> {
-    let mut slot =
-        session.ledger.lock_stem(stem.to_owned(), Instant::now()).map_err(|error| error.to_string())?;
+    let mut slot = match session.ledger.lock_stem(stem.to_owned(), Instant::now()) {
+        Ok(slot) => slot,
+        Err(LedgerError::Lock(LockError::Held { .. })) => return Err("a call is at work on it".to_owned()),
+        Err(error) => return Err(error.to_string()),
+    };
     match slot.read().map_err(|error| error.to_string())? {
         Found::Entry(entry) => {
             // The runtime has long closed the namespace, or will ask again itself.

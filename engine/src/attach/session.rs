@@ -14,6 +14,7 @@ use crate::node::{NodeConfig, Root};
 use crate::report::delegates::DelegateLog;
 use crate::report::record::Record;
 use crate::report::status::StatusFile;
+use crate::routes::kernel::UndoTime;
 use crate::wasm::{ModuleError, Modules};
 
 /// Bytes that a delegate may write to stdout: far more than any result.
@@ -68,6 +69,12 @@ impl<'a> Session<'a> {
     ) -> Result<Session<'a>, CniError> {
         let ledger = Ledger::open(&root.state())?;
         Ok(Session { root, node, node_problem: None, invocation, ledger, until, record: Record::default() })
+    }
+
+    /// How long undoing may take.
+    pub fn undo_time(&self) -> UndoTime {
+        let within = self.node.deadlines.rollback;
+        UndoTime { within, by: self.until + within }
     }
 
     /// The modules of this node.

@@ -3,12 +3,14 @@
 //! Other programs read and write these files. Unlike libcni we write them by rename.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use catena_cni::args::CniArgs;
 use catena_cni::json::{self, Map};
+use nix::fcntl::OFlag;
 use serde_json::{Value, json};
 use thiserror::Error;
 
@@ -96,8 +98,12 @@ pub fn load(
 ) -> Result<Option<Value>, CacheError> {
     let path = path(folder, network, container_id, ifname);
     check(&path)?;
-    let text = match fs::read(&path) {
-        Ok(text) => text,
+    let text = match read(&path) {
+        Ok(text) if text.len() as u64 <= LIMIT => text,
+        Ok(_) => {
+            let cause = format!("it is larger than {LIMIT} bytes, which no delegate's answer is");
+            return Err(CacheError::Damaged { path, cause });
+        }
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) => {
             return Ok(None);
         }
@@ -107,6 +113,21 @@ pub fn load(
         Ok(result) => Ok(Some(result)),
         Err(cause) => Err(CacheError::Damaged { path, cause }),
     }
+}
+
+/// More than any file that we write: a config and a result of 4 MiB each, the one in base64.
+const LIMIT: u64 = 16 << 20;
+
+/// A link or a fifo that somebody has planted is not followed and not waited for.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    let file = File::options().read(true).custom_flags(flags.bits()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    let mut text = Vec::new();
+    file.take(LIMIT + 1).read_to_end(&mut text)?;
+    Ok(text)
 }
 
 /// The result in the text of a cache file, or what is wrong with it.
@@ -216,6 +237,23 @@ mod tests {
         assert_eq!(fs::read_dir(results).unwrap().count(), 0);
         assert!(load(folder.path(), "n", "c", "eth0").unwrap().is_none());
         remove(folder.path(), "n", "c", "eth0").unwrap();
+    }
+
+    #[test]
+    fn what_is_no_file_of_a_bounded_size_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let results = folder.path().join("results");
+        fs::create_dir(&results).unwrap();
+        let path = results.join("n-c-eth0");
+        let refused = || load(folder.path(), "n", "c", "eth0").unwrap_err().to_string();
+        std::os::unix::fs::symlink("/etc/hostname", &path).unwrap();
+        assert!(refused().contains("cannot be read"), "{}", refused());
+        fs::remove_file(&path).unwrap();
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(refused().contains("no regular file"), "{}", refused());
+        fs::remove_file(&path).unwrap();
+        File::create(&path).unwrap().set_len(LIMIT + 1).unwrap();
+        assert!(refused().contains("larger than"), "{}", refused());
     }
 
     #[test]

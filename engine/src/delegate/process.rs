@@ -99,14 +99,15 @@ pub(super) fn run(
         fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
             .map_err(|errno| Failure::Io("fcntl(O_NONBLOCK)", errno))?;
     }
-    let mut child = Running::new(spawn_patiently(&Image {
+    let image = Image {
         path: job.path,
         env: job.env,
         stdin: child_in.as_fd(),
         stdout: child_out.as_fd(),
         stderr: child_err.as_fd(),
         inherit: job.inherit,
-    })?);
+    };
+    let mut child = Running::new(spawn_patiently(&image, job.until)?);
     drop((child_in, child_out, child_err));
 
     let pid = child.pid();
@@ -123,13 +124,13 @@ pub(super) fn run(
 }
 
 /// libcni's retry runs a command object again that cannot be run twice; this one starts afresh each time.
-fn spawn_patiently(image: &Image<'_>) -> Result<Child, Failure> {
+fn spawn_patiently(image: &Image<'_>, until: Instant) -> Result<Child, Failure> {
     let began = Instant::now();
     let mut pause = Duration::from_millis(2);
     loop {
         match spawn::spawn(image) {
             Ok(child) => return Ok(child),
-            Err(Errno::ETXTBSY) if began.elapsed() + pause < BUSY_FOR => {
+            Err(Errno::ETXTBSY) if Instant::now() + pause < until.min(began + BUSY_FOR) => {
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(Duration::from_millis(50));
             }

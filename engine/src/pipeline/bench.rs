@@ -8,7 +8,7 @@ use crate::pipeline::error::describe_call;
 use crate::routes::backend::Backend;
 use crate::routes::error::RouteError;
 use crate::routes::journal::{Journal, Mark};
-use crate::routes::kernel::{Scope, Undo};
+use crate::routes::kernel::{Kernel, Scope, Undo, UndoTime};
 use crate::routes::link::Link;
 use crate::routes::netns::Netns;
 use crate::wasm::{FailedCall, Host, LogLine};
@@ -37,9 +37,19 @@ impl Bench {
         Bench { backend, journal: Journal::default() }
     }
 
-    /// Where a sandbox's routes are; where the sandbox has gone every route call fails.
-    pub fn of(netns: Option<&Netns>) -> Bench {
-        Bench::new(netns.map_or(Backend::Nowhere, Backend::kernel))
+    /// Where a sandbox's routes are, for a call that has to be over at `until`; where the sandbox has gone every
+    /// route call fails.
+    pub fn of(netns: Option<&Netns>, until: Instant, undo: UndoTime) -> Bench {
+        let Some(netns) = netns else { return Bench::new(Backend::Nowhere) };
+        let mut kernel = Kernel::of(netns);
+        kernel.set_until(Some(until));
+        kernel.set_undo(undo);
+        Bench::new(Backend::Kernel(Box::new(kernel)))
+    }
+
+    /// When the answers that the host itself waits for have to be there.
+    pub fn set_until(&mut self, until: Instant) {
+        self.backend.set_until(Some(until));
     }
 
     /// What stages work on, for the host's own look; `operation` is what a failure is called.

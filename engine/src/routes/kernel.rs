@@ -16,9 +16,21 @@ use super::message;
 use super::netns::Netns;
 use crate::inject;
 
-/// How long undoing may take when the call's time is over: as long as a rollback by default (node.json,
-/// deadlines.rollbackSeconds).
-const UNDO: Duration = Duration::from_secs(60);
+/// How long undoing may take when the call's time is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UndoTime {
+    /// For one undo (node.json, deadlines.rollbackSeconds).
+    pub within: Duration,
+    /// When all of them have to be over.
+    pub by: Instant,
+}
+
+impl UndoTime {
+    /// When an undo that begins now has to be over.
+    pub fn until(&self) -> Instant {
+        self.by.min(Instant::now() + self.within)
+    }
+}
 
 /// One namespace's routing tables over one strict connection, which is made when it is first needed. As a
 /// [`Wire`] it is a [`Table`] like the simulated one.
@@ -29,13 +41,15 @@ pub struct Kernel {
     connection: Option<Connection>,
     /// When answers have to be there.
     until: Option<Instant>,
+    /// How much longer undoing may take.
+    undo: Option<UndoTime>,
 }
 
 impl Kernel {
     /// A kernel for an open namespace; nothing is sent yet.
     pub fn of(netns: &Netns) -> Kernel {
         let name = netns.path().display().to_string();
-        Kernel { netns: netns.clone(), name, connection: None, until: None }
+        Kernel { netns: netns.clone(), name, connection: None, until: None, undo: None }
     }
 
     /// The namespace.
@@ -47,6 +61,11 @@ impl Kernel {
     /// the kernel may need for one.
     pub fn set_until(&mut self, until: Option<Instant>) {
         self.until = until;
+    }
+
+    /// How long undoing may take; without it no longer than anything else.
+    pub fn set_undo(&mut self, undo: UndoTime) {
+        self.undo = Some(undo);
     }
 
     /// All links, in the kernel's order.
@@ -155,7 +174,9 @@ impl Wire for Kernel {
     }
 
     fn undoing(&mut self) {
-        self.until = self.until.map(|until| until.max(Instant::now() + UNDO));
+        if let Some(undo) = &self.undo {
+            self.until = self.until.map(|until| until.max(undo.until()));
+        }
     }
 }
 

@@ -104,6 +104,47 @@ fn null_and_an_empty_list_remove_all() {
     }
 }
 
+/// CRI-O sends no second DEL, whatever became of the first.
+#[test]
+fn a_del_that_was_killed_is_finished_by_a_call_of_another_pod() {
+    let world = World::new();
+    let (live, dead) = pods(&world);
+    let hangs = json!({ "DEL": { "sh": "echo >/run/deleting; exec sleep 1000" } });
+    scripted::change(&world, "two", &hangs);
+    let reply = std::thread::scope(|scope| {
+        let del = scope.spawn(|| dead.del(&outer(), None));
+        let start = std::time::Instant::now();
+        while !world.path("/run/deleting").exists() {
+            assert!(start.elapsed() < std::time::Duration::from_secs(30), "the delegate never came");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        world.sh("kill -9 $(pidof catena)");
+        del.join().expect("the DEL that was killed")
+    });
+    assert_eq!(reply.output.exit, None, "{reply:?}");
+    world.sh("rm /run/scripted/two.json");
+    assert_ne!(files(&world, &dead), Vec::<String>::new());
+    world.sh("touch -d '-1 minute' /var/lib/catena/state/failed/*");
+    live.del(&outer(), None).done();
+    assert_eq!(files(&world, &dead), Vec::<String>::new());
+    assert!(world.files("/var/lib/catena/state/failed").is_empty());
+}
+
+/// The name of its file still tells whose it is, and the config what to do about it.
+#[test]
+fn a_damaged_entry_of_a_dead_pod_goes_too() {
+    let world = World::new();
+    let (live, dead) = pods(&world);
+    let entry =
+        format!("/var/lib/catena/state/{}@{}@meta@eth0.json", dead.id, outer()["name"].as_str().unwrap());
+    world.write(&entry, "{ not an entry");
+    gc(&live, &KEYS, &json!([{ "containerID": live.id, "ifname": "eth0" }]));
+    assert_eq!(files(&world, &dead), Vec::<String>::new());
+    assert!(!files(&world, &live).is_empty());
+    let asked: Vec<String> = sets(&world).into_iter().map(|(network, _)| network).collect();
+    assert_eq!(asked, ["one", "two"], "all is known again, so the delegates are asked");
+}
+
 #[test]
 fn an_absent_list_removes_nothing() {
     let world = World::new();

@@ -264,7 +264,8 @@ impl Rounds {
             let route = there.swap_remove(random.below(there.len()));
             let ours: Vec<Hop> = route.hops.iter().filter(|hop| scope.has_link(hop.link)).cloned().collect();
             // Named by part of its hops, a route stands behind an alias that has just these.
-            let names = |hops: &[Hop]| -> Vec<_> { hops.iter().map(|hop| (hop.gateway, hop.link)).collect() };
+            let names =
+                |hops: &[Hop]| -> BTreeSet<_> { hops.iter().map(|hop| (hop.gateway, hop.link)).collect() };
             let alias = |other: &Route| other.slot() == route.slot() && names(&other.hops) == names(&ours);
             if ours.len() < route.hops.len() && before.routes().any(alias) {
                 continue;
