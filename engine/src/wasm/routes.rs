@@ -495,6 +495,7 @@ mod tests {
     use crate::node::Limits;
     use crate::routes::backend::Backend;
     use crate::routes::journal::Journal;
+    use crate::routes::kernel::UndoTime;
     use crate::routes::netns::Netns;
     use crate::wasm::host::Host;
 
@@ -915,8 +916,11 @@ mod tests {
             state.host.until = Some(past);
             let filter = wit::Filter { family: wit::Family::Ipv4, default_only: true, table: 254 };
             assert!(state.list(filter).unwrap_err().downcast_ref::<limits::Late>().is_some());
-            // In the middle of a call it is an error of that call; what was done can still be undone.
-            state.host.backend.set_until(Some(past));
+            // In the middle of a call it is an error of that call; what was done can still be undone in a time of its own.
+            let Backend::Kernel(kernel) = &mut state.host.backend else { unreachable!() };
+            let within = std::time::Duration::from_secs(30);
+            kernel.set_undo(UndoTime { within, by: past + within });
+            kernel.set_until(Some(past));
             let table = state.host.backend.table("list").unwrap();
             let error = table.routes(Family::V4, 254).unwrap_err();
             assert!(error.kind == ErrorKind::Timeout && error.to_string().contains("not sent"), "{error}");
