@@ -124,7 +124,8 @@ pub(crate) fn delegate_output(bytes: &[u8]) {
                 Err(error) => is_clear(&error),
                 Ok(answer) => {
                     assert_eq!(result::version_text(&answer), Some(asked.as_str()));
-                    // Nobody converted it, so only what crashes runtimes is kept from them.
+                    assert!(!json::has_null(&answer), "{answer}");
+                    // Nobody converted the other, which may be anything else.
                     if document.format == "cni/1.1.0" && converted.is_some() {
                         values::assert_clean(&answer);
                     }

@@ -609,6 +609,26 @@ mod tests {
     }
 
     #[test]
+    fn no_null_is_kept_in_what_vendors_add() {
+        let vendor = json!({ "a": null, "b": [{ "c": null, "d": 1 }], "e": {} });
+        let doc = json!({ "cniVersion": "1.0.0", "vendor": vendor, "list": { "deep": [1, [null]] },
+            "interfaces": [{ "name": "eth0", "vendor": vendor }], "dns": { "vendor": [null] } });
+        let kept = json!({ "b": [{ "d": 1 }], "e": {} });
+        let expected = |version: &str| {
+            json!({ "cniVersion": version, "interfaces": [{ "name": "eth0", "vendor": kept }], "vendor": kept })
+        };
+        for version in [SpecVersion::V1_0_0, SpecVersion::V1_1_0] {
+            assert_eq!(convert(&doc, version), Ok(expected(version.as_str())));
+        }
+        // Nor in what somebody puts into a result.
+        let (mut result, _) = CniResult::read(&doc).expect("valid");
+        assert!(!result.extra.contains_key("list"));
+        result.extra.insert("vendor".into(), vendor);
+        result.extra.insert("list".into(), json!([null]));
+        assert_eq!(result.to_value(SpecVersion::V1_1_0), Ok(expected("1.1.0")));
+    }
+
+    #[test]
     fn stdout_gets_the_version_of_the_request_and_nothing_else() {
         let read = |text: &str, version| from_stdout(text.as_bytes(), version);
         assert_eq!(read("null", "0.4.0"), Ok(json!({ "cniVersion": "0.4.0" })));
