@@ -567,7 +567,8 @@ mod tests {
                     // Where there is none, there is nothing to work on.
                     (true, true) => refused(parsed, 7, &["neither delegates nor a prevResult"]),
                     (true, false) => {
-                        let read = parsed.unwrap_or_else(|error| panic!("{id}: {error:?}")).prev_result.unwrap();
+                        let read =
+                            parsed.unwrap_or_else(|error| panic!("{id}: {error:?}")).prev_result.unwrap();
                         let version = result::check(&read).unwrap();
                         assert_eq!(result::convert(&read, version).unwrap(), case["prevResult"], "{id}");
                         assert_eq!(version.as_str(), case["version"].as_str().unwrap_or("0.1.0"), "{id}");
@@ -583,9 +584,7 @@ mod tests {
 
     #[test]
     fn a_prev_result_without_a_version_is_of_the_requests() {
-        let chained = |version: &str, previous: Value| {
-            json!({ "cniVersion": version, "name": "n", "type": "catena", "prevResult": previous })
-        };
+        let chained = |version: &str, previous: Value| json!({ "cniVersion": version, "name": "n", "type": "catena", "prevResult": previous });
         let address = || json!([{ "address": "192.0.2.5/24" }]);
         for spelled in ["cniVersion", "CNIVERSION"] {
             let request = chained("1.0.0", json!({ spelled: null, "ips": address() }));

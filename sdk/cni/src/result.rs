@@ -614,9 +614,7 @@ mod tests {
         let doc = json!({ "cniVersion": "1.0.0", "vendor": vendor, "list": { "deep": [1, [null]] },
             "interfaces": [{ "name": "eth0", "vendor": vendor }], "dns": { "vendor": [null] } });
         let kept = json!({ "b": [{ "d": 1 }], "e": {} });
-        let expected = |version: &str| {
-            json!({ "cniVersion": version, "interfaces": [{ "name": "eth0", "vendor": kept }], "vendor": kept })
-        };
+        let expected = |version: &str| json!({ "cniVersion": version, "interfaces": [{ "name": "eth0", "vendor": kept }], "vendor": kept });
         for version in [SpecVersion::V1_0_0, SpecVersion::V1_1_0] {
             assert_eq!(convert(&doc, version), Ok(expected(version.as_str())));
         }

@@ -141,7 +141,10 @@ fn from_the_primary_it_is_the_answer_in_its_own_version() {
         ),
         (json!({"cniVersion": "0.2.0", "ip4": {"ip": bad, "routes": [null]}}), Err("ip4.routes[0]")),
         (json!({"cniVersion": "1.0.0", "ips": [null]}), Err("ips[0]")),
-        (json!({"cniVersion": "1.0.0", "ips": [{"address": bad}], "vendor": [{"a": [null]}]}), Err("vendor[0].a[0]")),
+        (
+            json!({"cniVersion": "1.0.0", "ips": [{"address": bad}], "vendor": [{"a": [null]}]}),
+            Err("vendor[0].a[0]"),
+        ),
     ];
     for (answer, expected) in cases {
         let world = World::new();
