@@ -28,6 +28,7 @@ pub fn gc(session: &mut Session<'_>, conf: &Conf) -> Result<(), CniError> {
             "cni.dev/valid-attachments is absent, so it is unknown which attachments are valid; nothing was deleted"
                 .to_owned(),
         );
+        retry::one(session, "");
         return Ok(());
     };
     let valid: BTreeSet<(&str, &str)> =

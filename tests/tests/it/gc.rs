@@ -87,9 +87,8 @@ fn the_live_pod_stays_and_the_dead_one_goes() {
 
 #[test]
 fn null_and_an_empty_list_remove_all() {
-    for (keys, set) in
-        [(&KEYS[..], json!(null)), (&KEYS[..], json!([])), (&KEYS[..1], json!(null)), (&KEYS[1..], json!([]))]
-    {
+    let spellings = [&KEYS[..], &KEYS[..1], &KEYS[1..]];
+    for (keys, set) in spellings.into_iter().flat_map(|keys| [(keys, json!(null)), (keys, json!([]))]) {
         let world = World::new();
         let (live, dead) = pods(&world);
         gc(&live, keys, &set);
@@ -113,6 +112,16 @@ fn an_absent_list_removes_nothing() {
     gc(&live, &[], &json!(null));
     assert_eq!((files(&world, &live), files(&world, &dead)), before);
     assert_eq!(scripted::calls(&world).len(), calls, "a delegate is never sent GC without its set");
+
+    // But a DEL that has failed is tried again, whoever calls.
+    let failing = json!({ "DEL": { "result": { "code": 11, "msg": "the other side is away" }, "exit": 1 } });
+    scripted::change(&world, "two", &failing);
+    dead.del(&outer(), None).fails_with(11, &["the other side is away"]);
+    world.sh("rm /run/scripted/two.json; touch -d '-1 minute' /var/lib/catena/state/failed/*");
+    gc(&live, &[], &json!(null));
+    assert_eq!((files(&world, &live), files(&world, &dead)), (before.0, Vec::new()));
+    assert!(world.files("/var/lib/catena/state/failed").is_empty());
+    assert_eq!(sets(&world), []);
 }
 
 #[test]
@@ -206,10 +215,22 @@ fn locks_without_an_entry_go() {
 
 #[test]
 fn with_real_links() {
+    with_real_links_of(conf::VERSION);
+}
+
+#[test]
+fn with_real_links_of_delegates_of_the_newest_version() {
+    with_real_links_of("1.1.0");
+}
+
+fn with_real_links_of(version: &str) {
     let world = World::new();
     let (live, dead) = (Pod::new(&world, "live"), Pod::new(&world, "dead"));
     let mut outer = conf::catena(json!([conf::ptp(1, Stack::V4), conf::bridge(2, Stack::V4)]));
     outer["cniVersion"] = json!("1.1.0");
+    for delegate in outer["delegates"].as_array_mut().expect("delegates") {
+        delegate["cniVersion"] = json!(version);
+    }
     let result = live.add(&outer).result();
     let alone = Traces::of(&world, Some(&live.netns));
     dead.add(&outer).result();
