@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::attach::add::spawned_event;
-use crate::attach::attachment::Attachment;
+use crate::attach::attachment::{Attachment, Recorded};
 use crate::attach::document;
 use crate::attach::entry::{Entry, Event, Intended, PipelineEntry};
 use crate::attach::ledger::{LedgerError, Slot};
@@ -88,8 +88,9 @@ fn try_delete(
 
     let mut errors = Vec::new();
     let mut records = Vec::new();
+    let (read, attached) = (Recorded::of(intended), deletion.entry.all_attached());
     for (position, recorded) in intended.attachments.iter().enumerate().rev() {
-        let attachment = match Attachment::from_intended(intended, position, &intended.netns) {
+        let attachment = match read.attachment(position, &intended.netns) {
             Ok(attachment) => attachment,
             Err(error) => {
                 errors.push(error);
@@ -101,7 +102,7 @@ fn try_delete(
             ifname: recorded.ifname.clone(),
             ..AttachmentRecord::default()
         };
-        let work = deletion.entry.attached(position).and_then(work_of);
+        let work = attached[position].and_then(work_of);
         if let (Some(pipeline), Some(work)) = (&pipeline, &work) {
             let failures = run::look(
                 pipeline,

@@ -204,20 +204,35 @@ impl Entry {
         !matches!(self.events.last(), Some(Event::Finished | Event::DeleteFailed { .. }))
     }
 
-    /// The links that the ADD took for an attachment's own.
-    pub fn links(&self, position: usize) -> Option<&[u32]> {
-        match self.attached(position) {
-            Some(Event::Attached { links, .. }) => links.as_deref(),
-            _ => None,
+    /// The last final result of each attachment, as an [`Event::Attached`].
+    pub fn all_attached(&self) -> Vec<Option<&Event>> {
+        let mut attached = vec![None; self.intended.attachments.len()];
+        for event in &self.events {
+            if let Event::Attached { position, .. } = event
+                && let Some(last) = attached.get_mut(*position)
+            {
+                *last = Some(event);
+            }
         }
+        attached
     }
 
-    /// The last final result of an attachment.
+    /// The same of one.
     pub fn attached(&self, position: usize) -> Option<&Event> {
         self.events
             .iter()
             .rev()
             .find(|event| matches!(event, Event::Attached { position: at, .. } if *at == position))
+    }
+}
+
+impl Event {
+    /// The links that the ADD took for an attachment's own.
+    pub fn links(&self) -> Option<&[u32]> {
+        match self {
+            Event::Attached { links, .. } => links.as_deref(),
+            _ => None,
+        }
     }
 }
 
@@ -286,6 +301,7 @@ pub(crate) mod tests {
         assert_eq!(entry.events, events);
         assert!(entry.is_finished() && !entry.may_have_children());
         assert!(entry.attached(0).is_some() && entry.attached(1).is_none());
+        assert_eq!(entry.all_attached(), [Some(&events[1])]);
     }
 
     #[test]
