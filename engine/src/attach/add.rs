@@ -157,7 +157,7 @@ fn clear(
     conf: &Conf,
     key: &Key,
     slot: &mut Slot,
-    netns: &Netns,
+    netns: &Arc<Netns>,
     netns_path: &str,
 ) -> Result<(), CniError> {
     let deletion = match slot.read()? {
@@ -173,11 +173,16 @@ fn clear(
                     ),
                 ));
             }
-            Deletion { netns: Some(netns_path.to_owned()), entry: *entry, recorded: true }
+            Deletion {
+                netns: Some(netns_path.to_owned()),
+                open: Some(Arc::clone(netns)),
+                entry: *entry,
+                recorded: true,
+            }
         }
         Found::Damaged(error) => {
             session.record.notes.push(format!("ledger: the entry of {key}: {error}; using stdin"));
-            del::from_config(session, key, conf, Some(netns_path.to_owned()))?
+            del::from_config(session, key, conf, Some(netns_path.to_owned()), Some(Arc::clone(netns)))?
         }
     };
     let errors = delete::delete(session, slot, &deletion, Some(modules));
@@ -314,6 +319,7 @@ impl Adding<'_, '_> {
             boot_id: boot_id(),
             netns: self.netns_path.clone(),
             netns_id: self.netns.id(),
+            own_netns: self.session.invocation.own_netns_allowed,
             args: self.session.invocation.args.clone(),
             bin_dir: self.bin_dir.as_ref().map(|folder| folder.display().to_string()),
             cache_dir: self.cache_dir.display().to_string(),

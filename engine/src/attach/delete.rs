@@ -36,6 +36,8 @@ pub struct Deletion {
     pub entry: Entry,
     /// CNI_NETNS; what is there now need not be the namespace of the ADD.
     pub netns: Option<String>,
+    /// The same, where it has been opened already.
+    pub open: Option<Arc<Netns>>,
     /// Whether the ledger has this entry.
     pub recorded: bool,
 }
@@ -162,11 +164,15 @@ fn try_delete(
 /// The sandbox's namespace. Another one under the same path (a process id that was used again, or another
 /// boot) is somebody else's: then ours has gone.
 fn open_namespace(session: &mut Session<'_>, deletion: &Deletion) -> Result<Option<Arc<Netns>>, CniError> {
-    let (netns, gone) =
-        sandbox::open_if_there(deletion.netns.as_deref(), session.invocation.own_netns_allowed)?;
+    let intended = &deletion.entry.intended;
+    // What was added with the override is there all the same, whoever deletes it.
+    let own_allowed = intended.own_netns || session.invocation.own_netns_allowed;
+    let (netns, gone) = match &deletion.open {
+        Some(open) => sandbox::unless_own(Arc::clone(open), own_allowed),
+        None => sandbox::open_if_there(deletion.netns.as_deref(), own_allowed)?,
+    };
     session.record.notes.extend(gone);
     let Some(netns) = netns else { return Ok(None) };
-    let intended = &deletion.entry.intended;
     if deletion.recorded && (intended.netns_id != netns.id() || intended.boot_id != boot_id()) {
         session.record.notes.push(format!(
             "{} is another namespace than the one that was attached, which has gone",

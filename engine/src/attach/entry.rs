@@ -30,6 +30,9 @@ pub struct Intended {
     pub netns: String,
     /// Device and inode of the namespace.
     pub netns_id: (u64, u64),
+    /// Whether it may be catena's own (CNI_NETNS_OVERRIDE).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_netns: bool,
     /// CNI_ARGS.
     pub args: String,
     /// `binDir` of the config.
@@ -257,6 +260,7 @@ pub(crate) mod tests {
             boot_id: "b".into(),
             netns: "/run/netns/x".into(),
             netns_id: (4, 4026532000),
+            own_netns: false,
             args: String::new(),
             bin_dir: None,
             cache_dir: "/var/lib/cni/catena/results".into(),

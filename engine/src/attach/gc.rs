@@ -155,7 +155,7 @@ fn lock(session: &Session<'_>, stem: &str) -> Result<Slot, CniError> {
 fn sweep(session: &mut Session<'_>, slot: Slot) -> Result<(), CniError> {
     let Found::Entry(entry) = slot.read()? else { return Ok(slot.release()?) };
     let netns = Some(entry.intended.netns.clone()).filter(|path| !path.is_empty());
-    let deletion = Deletion { entry: *entry, netns, recorded: true };
+    let deletion = Deletion { entry: *entry, netns, open: None, recorded: true };
     del::carry_out(session, slot, &deletion)
 }
 

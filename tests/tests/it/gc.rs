@@ -244,6 +244,31 @@ fn with_real_links_of(version: &str) {
     live.check(&outer, &result).done();
 }
 
+/// Nobody else's call knows that catena's own namespace was meant.
+#[test]
+fn an_entry_that_was_added_with_the_override_keeps_its_namespace() {
+    let world = World::new();
+    let live = Pod::new(&world, "live");
+    // That of the world's first process, which is catena's, too.
+    let own = "/proc/1/ns/net";
+    let overriding = Pod {
+        id: "id-own".into(),
+        netns: own.into(),
+        env: vec![("CNI_NETNS_OVERRIDE".into(), "1".into())],
+        ..live.clone()
+    };
+    overriding.add(&outer()).result();
+    live.add(&outer()).result();
+    gc(&live, &KEYS, &json!([{ "containerID": live.id, "ifname": "eth0" }]));
+    let deleted: Vec<Value> = scripted::calls(&world)
+        .into_iter()
+        .filter(|call| call["command"] == "DEL" && call["containerId"] == "id-own")
+        .map(|call| call["netns"].clone())
+        .collect();
+    assert_eq!(deleted, [own, own]);
+    assert_eq!(files(&world, &overriding), Vec::<String>::new());
+}
+
 /// CRI-O never repeats a failed DEL, so the next calls of other pods do.
 #[test]
 fn a_failed_entry_is_tried_again_by_a_call_of_another_pod() {
