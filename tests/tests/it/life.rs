@@ -2,10 +2,11 @@
 
 use catena_tests::conf::{self, Family, Stack};
 use catena_tests::pair::Twin;
-use catena_tests::runtime::{Pod, Reply};
+use catena_tests::runtime::{Pod, Reply, with_previous};
 use catena_tests::score::Score;
 use catena_tests::scripted;
 use catena_tests::state::{self, Traces};
+use catena_tests::trace::{self, Stop};
 use catena_tests::vectors::{self, Case};
 use catena_tests::world::World;
 use serde_json::{Value, json};
@@ -218,6 +219,40 @@ fn version_needs_nothing() {
         reply["supportedVersions"],
         json!(["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"])
     );
+}
+
+/// What a second look at a path finds may be another namespace.
+#[test]
+fn cni_netns_is_opened_once() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let outer = conf::catena(json!([scripted::conf("one", json!({}))]));
+    let opened = |command: &str, request: &Value| {
+        let mut tracee = pod.trace("catena", command, request);
+        let mut count = 0;
+        while let Some(stop) = tracee.next() {
+            if let Stop::Entry { number, arguments, .. } = stop
+                && trace::name(number) == "openat"
+                && tracee.string(arguments[1]).as_deref() == Some(pod.netns.as_str())
+            {
+                count += 1;
+            }
+        }
+        assert_eq!(tracee.finish().exit, Some(0), "{command}");
+        count
+    };
+    let previous = json!({"cniVersion": conf::VERSION});
+    assert_eq!(opened("ADD", &outer), 1);
+    assert_eq!(opened("CHECK", &with_previous(&outer, Some(&previous))), 1);
+    assert_eq!(opened("DEL", &outer), 1);
+    assert_eq!(opened("DEL", &outer), 1, "without an entry");
+    pod.add(&outer).result();
+    let state = "/var/lib/catena/state";
+    let entry =
+        world.files(state).into_keys().find(|file| !file.contains(".lock") && !file.contains(".children"));
+    world.write(&entry.expect("an entry"), "{");
+    assert_eq!(opened("ADD", &outer), 1, "over an entry that cannot be read");
+    pod.del(&outer, None).done();
 }
 
 /// The second of two networks is a list with this key, of a plugin that lists 1.1.0: the commands that it gets.
