@@ -15,7 +15,7 @@ use crate::attach::del::del;
 use crate::attach::gc::gc;
 use crate::attach::session::{Session, not_allowed};
 use crate::attach::status::status;
-use crate::cni::{self, CniError, Command, Conf, Invocation, Level, Reply, Request, stdin};
+use crate::cni::{self, CniError, Command, Conf, Invocation, Level, Problems, Reply, Request, stdin};
 use crate::node::{Deadlines, NodeConfig, Root};
 use crate::report::log;
 use crate::report::record::Record;
@@ -85,21 +85,33 @@ fn carry_out(asked: &mut Asked) -> Result<Answer, CniError> {
     let (node, node_problem) = match node.map_err(|error| CniError::new(error.code(), error.to_string())) {
         Ok(node) => (node, None),
         Err(problem) if is_del => (NodeConfig::default(), Some(problem)),
+        // No pipeline of the node can load then.
+        Err(problem) if command == Command::Status => {
+            return Err(CniError { code: code::NOT_AVAILABLE, ..problem });
+        }
         Err(problem) => return Err(problem),
     };
     let logged = match &conf {
         Ok(conf) => start_log(conf, &root, &node),
         Err(_) => Ok(()),
     };
+    let mut problems = Problems::default();
     // A log that cannot be written must not keep a pod's interface.
     let unlogged = match logged {
-        Err(error) if !is_del => return Err(error),
-        other => other.err(),
+        Err(error) if is_del => Some(error),
+        // Perhaps there is more to tell.
+        Err(error) if command == Command::Add => {
+            problems.add(error);
+            None
+        }
+        Err(error) => return Err(error),
+        Ok(()) => None,
     };
     let mut record = describe(&invocation.request, command, conf.as_ref().ok());
     record.notes.extend(unlogged.map(|error| error.msg));
     let outcome = Session::start(&root, &node, &invocation, until).and_then(|mut session| {
         session.node_problem = node_problem;
+        session.problems = problems;
         mem::swap(&mut session.record, &mut record);
         let outcome = panic::caught(|| dispatch(&mut session, &stdin, conf)).unwrap_or_else(Err);
         record = session.record;
@@ -153,7 +165,12 @@ fn asked_version(stdin: &[u8]) -> Option<SpecVersion> {
 
 /// What a valid config may still ask for in vain.
 fn supported(session: &mut Session<'_>, conf: Conf) -> Result<Conf, CniError> {
-    conf.refuse_nested(session.invocation.nested.as_deref())?;
+    match conf.refuse_nested(session.invocation.nested.as_deref()) {
+        Err(error) if matches!(session.invocation.request, Request::Add { .. }) => {
+            session.problems.add(error)
+        }
+        other => other?,
+    }
     let ignored = conf.ignored.iter().map(|key| format!("{key} has no effect"));
     session.record.notes.extend(ignored);
     Ok(conf)

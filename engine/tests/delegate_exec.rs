@@ -101,6 +101,12 @@ request=$(cat); echo "$CNI_COMMAND ${0##*/} $request" >> @/calls
 [ $CNI_COMMAND = ADD ] && echo '{"cniVersion":"1.1.0","ips":[{"address":"192.0.2.5/24"}]}'
 exit 0"#;
 
+/// A plugin that lists 1.1.0 alone.
+const NEWEST: &str = r#"
+request=$(cat); echo "$CNI_COMMAND ${0##*/} $request" >> @/calls
+[ $CNI_COMMAND = VERSION ] && echo '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}'
+exit 0"#;
+
 fn commands(node: &Node) -> Vec<String> {
     let words = |line: &str| line.split(' ').take(2).collect::<Vec<_>>().join(" ");
     let commands = node.read("calls").lines().map(words).collect();
@@ -147,6 +153,26 @@ fn a_delegate_is_asked_in_a_version_that_it_lists() {
 }
 
 #[test]
+fn what_a_list_disables_is_not_sent() {
+    let node = Node::new();
+    node.plugin("p", NEWEST);
+    let cases: [(&str, &[&str]); 3] = [
+        ("neither", &["CHECK p", "VERSION p", "GC p"]),
+        ("disableCheck", &["VERSION p", "GC p"]),
+        ("disableGC", &["CHECK p"]),
+    ];
+    for (key, sent) in cases {
+        let list = json!({ "cniVersion": "1.1.0", "name": "net1", key: true, "plugins": [{ "type": "p" }] });
+        let chain = Chain { list: NetworkList::from_value(&list).unwrap() };
+        with_attachment(|at| chain.check(&node.exec(), at, None)).unwrap();
+        assert!(chain.gc(&node.exec(), &[]).is_empty());
+        assert_eq!(commands(&node), sent, "{key}");
+        // What it lists is asked anew.
+        drop(fs::remove_file(node.path("run/versions.json")));
+    }
+}
+
+#[test]
 fn a_version_that_no_common_one_replaces_is_an_error_with_both_sides() {
     let node = Node::new();
     node.plugin("old", OLD);
@@ -176,6 +202,15 @@ fn errors_come_through_with_the_name_of_the_delegate() {
     assert_eq!(error.code(), 11);
     assert_eq!(error.to_string(), "delegate p for eth0 (ADD): pool is empty");
     assert_eq!(error.details(), Some("10.0.0.0/30"));
+
+    for silent in [r#"{"code":11}"#, r#"{"code":11,"msg":""}"#, r#"{"code":11,"msg":null,"details":"d"}"#] {
+        node.plugin("p", &format!("echo '{silent}'; exit 1"));
+        let error = add(&node, &chain("1.1.0", &["p"])).unwrap_err();
+        assert_eq!(error.code(), 11, "{silent}");
+        let text = "delegate p for eth0 (ADD): it failed with code 11 and says nothing more";
+        assert_eq!(error.to_string(), text, "{silent}");
+        assert_eq!(error.details(), silent.contains("details").then_some("d"), "{silent}");
+    }
 
     let error = add(&node, &chain("1.1.0", &["absent"])).unwrap_err();
     assert_eq!(error.code(), 7);

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use catena::delegate::{
-    Attachment, Chain, Command, DelegateError, Exec, Exit, Observer, Run, Search, Versions, cache,
+    Attachment, Chain, Command, DelegateError, Exec, Exit, Fault, Observer, Run, Search, Versions, cache,
 };
 use catena_cni::identifier::PluginType;
 use catena_cni::json::Map;
@@ -208,6 +208,14 @@ fn told(error: &DelegateError, folder: &str) -> String {
     }
 }
 
+/// The class of the fault in the words of the vectors, of those that the reference knows as well.
+fn class(error: &DelegateError) -> &'static str {
+    match &error.fault {
+        Fault::Reported(_) => "plugin-error",
+        _ => "another",
+    }
+}
+
 /// What libcni would hand on of the plugin's stderr.
 #[derive(Debug, Default)]
 struct Forwarded(Mutex<String>);
@@ -304,6 +312,14 @@ fn judge_exec(case: &Value, ours: Option<&Ours>) -> Result<(), String> {
         }
         Answer::Failed(error) if Some(error.code()) != code => {
             return Err(format!("code {} instead of {code:?}: {error}", error.code()));
+        }
+        Answer::Failed(error) if ours.is_none() && class(error) != case["error_class"] => {
+            return Err(format!("class {} instead of {}", class(error), case["error_class"]));
+        }
+        Answer::Failed(error)
+            if ours.is_none() && case["msg_empty"] != error.fault.to_string().is_empty() =>
+        {
+            return Err(format!("the message is {:?}", error.fault.to_string()));
         }
         Answer::Failed(error) if ours.is_some() && told(error, folder.path().to_str().unwrap()) != part => {
             let told = told(error, folder.path().to_str().unwrap());
@@ -484,7 +500,7 @@ impl Stand {
         }
         for (name, text) in case["cache_files"].as_object().into_iter().flatten() {
             fs::create_dir_all(dir.join("cache/results")).unwrap();
-            fs::write(dir.join("cache/results").join(name), text.as_str().unwrap()).unwrap();
+            write_script(&dir.join("cache/results").join(name), text.as_str().unwrap(), 0o600);
         }
         Self { folder, seen: 0 }
     }
@@ -525,7 +541,9 @@ impl Stand {
             let path = entry.unwrap().path();
             let text = fs::read_to_string(&path).unwrap();
             let content = serde_json::from_str(&text).unwrap_or(Value::String(text));
-            files.insert(path.file_name().unwrap().to_str().unwrap().to_owned(), content);
+            let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+            let file = json!({ "mode": format!("{mode:04o}"), "content": content });
+            files.insert(path.file_name().unwrap().to_str().unwrap().to_owned(), file);
         }
         Value::Object(files)
     }
@@ -618,7 +636,8 @@ fn expected_steps(case: &Value) -> Vec<Step> {
         env: call["env"].clone(),
         stdin: call["stdin"].clone(),
     };
-    let content = |file: &Value| file.get("json").unwrap_or(&file["text"]).clone();
+    let content =
+        |file: &Value| json!({ "mode": file["mode"], "content": file.get("json").unwrap_or(&file["text"]) });
     let step = |step: &Value| Step {
         operation: text(&step["operation"]),
         outcome: if step["expect"] == "ok" {

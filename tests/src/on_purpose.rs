@@ -77,9 +77,39 @@ pub const ON_PURPOSE: &[(&str, &str, &str)] = &[
     ),
     ("result-conversion", "dup-interfaces", "the vector's own note: a curiosity that need not be copied"),
     (
+        "result-conversion/answers",
+        "pair-0.1.0-to-0.1.0",
+        "design.md 4: every result is 1.1.0 on its way; cni.md c.4: down from there routes keep dst and gw only",
+    ),
+    (
+        "result-conversion/answers",
+        "pair-0.1.0-to-0.2.0",
+        "design.md 4: every result is 1.1.0 on its way; cni.md c.4: down from there routes keep dst and gw only",
+    ),
+    (
+        "result-conversion/answers",
+        "pair-0.2.0-to-0.1.0",
+        "design.md 4: every result is 1.1.0 on its way; cni.md c.4: down from there routes keep dst and gw only",
+    ),
+    (
+        "result-conversion/answers",
+        "empty-0.1.0-to-0.2.0",
+        "cni.md k 2: an empty result to a 0.1/0.2 request fails with a clear message",
+    ),
+    (
+        "result-conversion/answers",
+        "empty-0.2.0-to-0.1.0",
+        "cni.md k 2: an empty result to a 0.1/0.2 request fails with a clear message",
+    ),
+    (
         "plugin-stdout",
         "extra",
         "design.md 5: vendors add members, so those of a delegate's answer are kept; cni.md c.1: libcni drops them",
+    ),
+    (
+        "plugin-stdout",
+        "nover-ip4-11",
+        "design.md 1: nobody meets a pod with two truths; the reference loses the address silently (cni.md c.2)",
     ),
     ("conflist-parse", "bignum", "cni.md b.2, k 4: numbers are kept as they were written"),
     (
@@ -88,40 +118,80 @@ pub const ON_PURPOSE: &[(&str, &str, &str)] = &[
         "cni.md g: skip empty elements, which mean the current folder to the reference",
     ),
     ("plugin-lookup", "relative", "cni.md g: skip relative elements"),
-    ("exec-behaviour", "fail-silent", "formats.md: output that is no error object is 110, none at all too"),
+    (
+        "exec-behaviour",
+        "fail-silent",
+        "cni.md k 5: an error object has a code, where the reference says 0 (cni.md g); here for nothing on stdout: 110",
+    ),
     (
         "exec-behaviour",
         "fail-stderr",
-        "formats.md: output that is no error object is 110; stderr goes with it",
+        "cni.md k 5: an error object has a code, where the reference says 0 (cni.md g); here for its stderr is the reference's text: 110",
     ),
-    ("exec-behaviour", "fail-text", "formats.md: output that is no error object is 110, here a text"),
-    ("exec-behaviour", "fail-empty-obj", "formats.md: output that is no error object is 110, here {}"),
-    ("exec-behaviour", "fail-result", "formats.md: output that is no error object is 110, here a result"),
-    ("exec-behaviour", "fail-two", "formats.md: output that is no error object is 110, here two documents"),
+    (
+        "exec-behaviour",
+        "fail-text",
+        "cni.md k 5: an error object has a code, where the reference says 0 (cni.md g); here for a text: 110",
+    ),
+    (
+        "exec-behaviour",
+        "fail-empty-obj",
+        "cni.md k 5: an error object has a code, where the reference says 0 (cni.md g); here for {}: 110",
+    ),
+    (
+        "exec-behaviour",
+        "fail-result",
+        "cni.md k 5: an error object has a code, where the reference says 0 (cni.md g); here for a result: 110",
+    ),
+    (
+        "exec-behaviour",
+        "fail-two",
+        "cni.md k 5: an error object has a code, where the reference says 0 (cni.md g); here for two documents: 110",
+    ),
     (
         "exec-behaviour",
         "fail-code-str",
-        "formats.md: output that is no error object is 110, here for its code",
+        "cni.md k 5: an error object has a code, where the reference says 0 (cni.md g); here for a code that is a text: 110",
     ),
     (
         "exec-behaviour",
         "fail-code-neg",
-        "formats.md: output that is no error object is 110, here for its code",
+        "cni.md k 5: an error object has a code, where the reference says 0 (cni.md g); here for a negative code: 110",
     ),
-    ("exec-behaviour", "fail-null", "formats.md: output that is no error object is 110, here null"),
-    ("exec-behaviour", "signal", "formats.md: a delegate that was killed by a signal is 112"),
-    ("exec-behaviour", "noexec", "formats.md: a delegate that cannot be run is 7, here for its mode"),
+    (
+        "exec-behaviour",
+        "fail-null",
+        "cni.md k 5: an error object has a code, where the reference says 0 (cni.md g); here for null: 110",
+    ),
+    (
+        "exec-behaviour",
+        "signal",
+        "cni.md k 5: an error object has a code, where the reference says 0; killed by a signal: 112",
+    ),
+    (
+        "exec-behaviour",
+        "noexec",
+        "cni.md k 5: an error object has a code, where the reference says 0; it cannot be run for its mode: 7",
+    ),
     (
         "exec-behaviour",
         "badinterp",
-        "formats.md: a delegate that cannot be run is 7, here for its interpreter",
+        "cni.md k 5: an error object has a code, where the reference says 0; it cannot be run for its interpreter: 7",
     ),
-    ("exec-behaviour", "noshebang", "formats.md: a delegate that cannot be run is 7, here for its format"),
-    ("exec-behaviour", "timeout", "formats.md: a delegate over its deadline is 111"),
+    (
+        "exec-behaviour",
+        "noshebang",
+        "cni.md k 5: an error object has a code, where the reference says 0; it cannot be run for its format: 7",
+    ),
+    (
+        "exec-behaviour",
+        "timeout",
+        "design.md 7: a delegate has a deadline and a process group, which is killed; cni.md k 12: 111",
+    ),
     (
         "exec-behaviour",
         "timeout-child",
-        "cni.md g: kill the group and do not wait for orphans; formats.md: 111",
+        "cni.md k 12: kill the group, do not wait on pipes held by orphans: 111",
     ),
     (
         "exec-behaviour",
@@ -137,7 +207,7 @@ pub const ON_PURPOSE: &[(&str, &str, &str)] = &[
     (
         "exec-behaviour",
         "busy-forever-add",
-        "cni.md g: retry ETXTBSY, bounded, then fail; formats.md: 11, try later",
+        "cni.md g: retry ETXTBSY, bounded, then fail: 11, which cni.md a.4 calls try again later",
     ),
     (
         "exec-behaviour",
@@ -187,6 +257,16 @@ pub const ON_PURPOSE: &[(&str, &str, &str)] = &[
         "env-validation",
         "CHECK-gone-netns",
         "cni.md a.1: each command decides itself; CHECK needs the namespace: 8",
+    ),
+    (
+        "env-validation",
+        "ADD-own-netns",
+        "cni.md k 6: check own-namespace before acting; cni.md k 5: one JSON document on stdout, always",
+    ),
+    (
+        "env-validation",
+        "override-yes",
+        "cni.md k 6: check own-namespace before acting; cni.md k 5: one JSON document on stdout, always",
     ),
     ("env-validation", "DEL-own-netns", "design.md 7: on DEL a namespace equal to our own counts as gone"),
     (

@@ -2,6 +2,7 @@
 //! and puts everything back when anything fails.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -67,16 +68,26 @@ pub fn add(
     target: &Target,
     netns_path: &str,
 ) -> Result<Value, CniError> {
-    let netns = sandbox::open(netns_path, session.invocation.own_netns_allowed)?;
-    let modules = session.modules()?;
-    let pipeline = Pipeline::select(&conf.pipeline, session.node, &modules)?;
+    // Who asks in a wrong way learns of all that is wrong at once.
+    let mut problems = mem::take(&mut session.problems);
+    let netns = problems.take(sandbox::open(netns_path, session.invocation.own_netns_allowed));
+    let modules = problems.take(session.modules());
+    let pipeline = modules.as_ref().and_then(|modules| {
+        let selected = Pipeline::select(&conf.pipeline, session.node, modules);
+        problems.take(selected.map_err(CniError::from))
+    });
     // Meanwhile there is more to read, to lock and to ask the kernel.
-    pipeline.prepare();
-    session.record.notes.extend(pipeline.notes.iter().cloned());
-    let cache_dir = session.cache_dir(conf)?;
-    let bin_dir = session.bin_dir(conf)?;
+    if let Some(pipeline) = &pipeline {
+        pipeline.prepare();
+        session.record.notes.extend(pipeline.notes.iter().cloned());
+    }
+    let cache_dir = problems.take(session.cache_dir(conf));
+    let bin_dir = problems.take(session.bin_dir(conf));
+    let devices = session.root.device_info();
     let attachments =
-        Attachment::plan(conf, &session.invocation.args, target, netns_path, &session.root.device_info())?;
+        problems.take(Attachment::plan(conf, &session.invocation.args, target, netns_path, &devices));
+    let all = netns.zip(modules).zip(pipeline).zip(cache_dir).zip(bin_dir).zip(attachments);
+    let (((((netns, modules), pipeline), cache_dir), bin_dir), attachments) = problems.or(all)?;
     let mode = mode_of(conf);
     let key = Key {
         network: conf.name.clone(),
@@ -156,7 +167,7 @@ fn clear(
     conf: &Conf,
     key: &Key,
     slot: &mut Slot,
-    netns: &Netns,
+    netns: &Arc<Netns>,
     netns_path: &str,
 ) -> Result<(), CniError> {
     let deletion = match slot.read()? {
@@ -172,11 +183,16 @@ fn clear(
                     ),
                 ));
             }
-            Deletion { netns: Some(netns_path.to_owned()), entry: *entry, recorded: true }
+            Deletion {
+                netns: Some(netns_path.to_owned()),
+                open: Some(Arc::clone(netns)),
+                entry: *entry,
+                recorded: true,
+            }
         }
         Found::Damaged(error) => {
             session.record.notes.push(format!("ledger: the entry of {key}: {error}; using stdin"));
-            del::from_config(session, key, conf, Some(netns_path.to_owned()))?
+            del::from_config(session, key, conf, Some(netns_path.to_owned()), Some(Arc::clone(netns)))?
         }
     };
     let errors = delete::delete(session, slot, &deletion, Some(modules));
@@ -313,6 +329,7 @@ impl Adding<'_, '_> {
             boot_id: boot_id(),
             netns: self.netns_path.clone(),
             netns_id: self.netns.id(),
+            own_netns: self.session.invocation.own_netns_allowed,
             args: self.session.invocation.args.clone(),
             bin_dir: self.bin_dir.as_ref().map(|folder| folder.display().to_string()),
             cache_dir: self.cache_dir.display().to_string(),

@@ -132,14 +132,43 @@ impl Attachment {
         }
     }
 
-    /// Back from the ledger. What cannot be read there is an error that names it.
+    /// As delegates are told about it.
+    pub fn at<'a>(&'a self, container_id: &'a str, netns: Option<&'a str>) -> delegate::Attachment<'a> {
+        delegate::Attachment {
+            container_id,
+            ifname: &self.subject.ifname,
+            netns,
+            args: &self.subject.context.args,
+            capability_args: &self.subject.context.runtime_config,
+        }
+    }
+
+    /// `network/interface`, for messages.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.subject.network, self.subject.ifname)
+    }
+}
+
+/// The attachments of a ledger entry, to be read back one by one.
+#[derive(Debug)]
+pub struct Recorded<'a> {
+    intended: &'a Intended,
+    /// The pod's, which the runtime gave to the primary alone; read once for all.
+    annotations: Result<Arc<Map<String, Value>>, String>,
+}
+
+impl<'a> Recorded<'a> {
+    /// Of this entry.
+    pub fn of(intended: &'a Intended) -> Self {
+        let arguments = intended.attachments.first().map_or_else(|| Ok(Map::new()), arguments);
+        Self { intended, annotations: arguments.map(|arguments| Arc::new(annotations(&arguments))) }
+    }
+
+    /// One of them. What cannot be read is an error that names it.
     ///
     /// `sandbox` is what CNI_NETNS says now.
-    pub fn from_intended(
-        intended: &Intended,
-        position: usize,
-        sandbox: &str,
-    ) -> Result<Attachment, CniError> {
+    pub fn attachment(&self, position: usize, sandbox: &str) -> Result<Attachment, CniError> {
+        let intended = self.intended;
         let recorded = &intended.attachments[position];
         let damaged = |what: &str, cause: String| {
             CniError::new(
@@ -154,16 +183,11 @@ impl Attachment {
                     .map_err(|error| damaged("config", error.to_string()))?,
             }),
         };
-        let arguments = |of: &IntendedAttachment| -> Result<Map<String, Value>, CniError> {
-            serde_json::from_str(&of.capability_args)
-                .map_err(|error| damaged("capability arguments", error.to_string()))
-        };
-        let runtime_config = arguments(recorded)?;
-        // What the runtime gave went to the primary alone.
-        let annotations = match intended.attachments.first() {
-            Some(primary) if position > 0 => annotations(&arguments(primary)?),
-            _ => annotations(&runtime_config),
-        };
+        let runtime_config = arguments(recorded).map_err(|cause| damaged("capability arguments", cause))?;
+        let annotations = self
+            .annotations
+            .clone()
+            .map_err(|cause| damaged("capability arguments of the primary", cause))?;
         let intent = Intent::from_value(&recorded.intent, position)
             .map_err(|error| damaged("intent", error.to_string()))?;
         let request =
@@ -175,7 +199,7 @@ impl Attachment {
             nad: recorded.nad.clone(),
             args: intended.args.clone(),
             runtime_config,
-            annotations: Arc::new(annotations),
+            annotations,
             request: recorded.request.clone(),
             intent,
             attachments: intended.attachments.len(),
@@ -192,22 +216,11 @@ impl Attachment {
         let device_info = recorded.device_info.as_ref().map(DeviceInfoFile::at);
         Ok(Attachment { subject, request, chain, device_info })
     }
+}
 
-    /// As delegates are told about it.
-    pub fn at<'a>(&'a self, container_id: &'a str, netns: Option<&'a str>) -> delegate::Attachment<'a> {
-        delegate::Attachment {
-            container_id,
-            ifname: &self.subject.ifname,
-            netns,
-            args: &self.subject.context.args,
-            capability_args: &self.subject.context.runtime_config,
-        }
-    }
-
-    /// `network/interface`, for messages.
-    pub fn name(&self) -> String {
-        format!("{}/{}", self.subject.network, self.subject.ifname)
-    }
+/// Capability arguments as they are recorded.
+fn arguments(recorded: &IntendedAttachment) -> Result<Map<String, Value>, String> {
+    serde_json::from_str(&recorded.capability_args).map_err(|error| error.to_string())
 }
 
 fn request(spec: &AttachmentSpec) -> Request {

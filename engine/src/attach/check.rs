@@ -6,9 +6,10 @@ use std::path::Path;
 use catena_cni::error::code;
 
 use crate::attach::add::{mode_of, own_links, verify};
-use crate::attach::attachment::Attachment;
+use crate::attach::attachment::Recorded;
 use crate::attach::delete::{self, recorded_pipeline};
 use crate::attach::document;
+use crate::attach::entry::Event;
 use crate::attach::key::Key;
 use crate::attach::ledger::Found;
 use crate::attach::sandbox;
@@ -80,9 +81,10 @@ pub fn check(
     let mut bench = Bench::of(Some(&netns), session.until, session.undo_time());
     let links = bench.links().map_err(|error| CniError::new(code::INVALID_NETNS, error.to_string()))?;
     let mut claims = Vec::new();
+    let (read, attached) = (Recorded::of(intended), entry.all_attached());
     for (position, recorded) in intended.attachments.iter().enumerate() {
-        let attachment = Attachment::from_intended(intended, position, netns_path)?;
-        let work = entry.attached(position).and_then(delete::work_of).ok_or_else(|| {
+        let attachment = read.attachment(position, netns_path)?;
+        let work = attached[position].and_then(delete::work_of).ok_or_else(|| {
             CniError::new(code::IO, format!("ledger: {}: its result is missing", attachment.name()))
         })?;
         if let Some(chain) = &attachment.chain {
@@ -92,7 +94,7 @@ pub fn check(
                 .check(&exec, &at, previous.as_ref())
                 .map_err(|error| CniError::from(error).of_network(&recorded.network))?;
         }
-        let own = match entry.links(position) {
+        let own = match attached[position].and_then(Event::links) {
             Some(own) => own.to_vec(),
             None => own_links(&recorded.ifname, &work.document, netns_path, &[], &links),
         };

@@ -1,6 +1,7 @@
 //! DEL: from the ledger where it has an entry, else from the config on stdin and the cache.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use catena_cni::identifier::NetworkName;
 use catena_cni::version::SpecVersion;
@@ -61,22 +62,26 @@ fn deletion(
             if let Err(error) = conf {
                 session.record.notes.push(format!("the config on stdin was not needed: {}", error.msg));
             }
-            return Ok(Deletion { entry: *entry, netns, recorded: true });
+            return Ok(Deletion { entry: *entry, netns, open: None, recorded: true });
         }
         Found::Damaged(error) => {
             session.record.notes.push(format!("ledger: the entry of {key}: {error}; using stdin"));
         }
         Found::Nothing => {}
     }
-    from_config(session, key, conf?, netns)
+    // What cannot be opened is judged when it is needed.
+    let open = netns.as_deref().and_then(|path| Netns::open(path).ok()).map(Arc::new);
+    from_config(session, key, conf?, netns, open)
 }
 
-/// What there is to delete as far as a config tells, where the ledger has no entry that can be read.
+/// What there is to delete as far as a config tells, where the ledger has no entry that can be read. `open` is the
+/// namespace at `netns`, if it could be opened.
 pub fn from_config(
     session: &mut Session<'_>,
     key: &Key,
     conf: &Conf,
     netns: Option<String>,
+    open: Option<Arc<Netns>>,
 ) -> Result<Deletion, CniError> {
     let sandbox = netns.as_deref().unwrap_or_default();
     let target = Target { container_id: key.container_id.clone(), ifname: key.ifname.clone() };
@@ -91,7 +96,8 @@ pub fn from_config(
         boot_id: boot_id(),
         netns: sandbox.to_owned(),
         // Where there is none that can be opened, a later one under this path is somebody else's.
-        netns_id: Netns::open(sandbox).map_or((0, 0), |netns| netns.id()),
+        netns_id: open.as_ref().map_or((0, 0), |netns| netns.id()),
+        own_netns: session.invocation.own_netns_allowed,
         args: session.invocation.args.clone(),
         bin_dir: session.bin_dir(conf)?.map(|folder| folder.display().to_string()),
         cache_dir: session.cache_dir(conf)?.display().to_string(),
@@ -100,7 +106,7 @@ pub fn from_config(
         attachments: attachments.iter().map(Attachment::to_intended).collect(),
     };
     let events = told_by_stdin(session, conf, &intended);
-    Ok(Deletion { entry: Entry { intended, events }, netns, recorded: false })
+    Ok(Deletion { entry: Entry { intended, events }, netns, open, recorded: false })
 }
 
 /// The runtime's `prevResult` is the answer that the ADD gave, which is the primary's result. It stands in where

@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::attach::add::spawned_event;
-use crate::attach::attachment::Attachment;
+use crate::attach::attachment::{Attachment, Recorded};
 use crate::attach::document;
 use crate::attach::entry::{Entry, Event, Intended, PipelineEntry};
 use crate::attach::ledger::{LedgerError, Slot};
@@ -38,6 +38,8 @@ pub struct Deletion {
     pub entry: Entry,
     /// CNI_NETNS; what is there now need not be the namespace of the ADD.
     pub netns: Option<String>,
+    /// The same, where it has been opened already.
+    pub open: Option<Arc<Netns>>,
     /// Whether the ledger has this entry.
     pub recorded: bool,
 }
@@ -96,6 +98,7 @@ fn try_delete(
 
     let mut errors = Vec::new();
     let mut records = Vec::new();
+    let (read, attached) = (Recorded::of(intended), deletion.entry.all_attached());
     for (position, recorded) in intended.attachments.iter().enumerate().rev() {
         let mut record = AttachmentRecord {
             network: recorded.network.clone(),
@@ -103,8 +106,8 @@ fn try_delete(
             ..AttachmentRecord::default()
         };
         // What brings catena down for one attachment leaves the others to be deleted.
-        let failed = Attachment::from_intended(intended, position, &intended.netns).and_then(|attachment| {
-            let work = deletion.entry.attached(position).and_then(work_of);
+        let failed = read.attachment(position, &intended.netns).and_then(|attachment| {
+            let work = attached[position].and_then(work_of);
             if let (Some(stages), Some(work)) = (&mut stages, &work) {
                 let told = panic::caught(|| stages.tell(&attachment, work, &mut record));
                 session.record.notes.extend(told.unwrap_or_else(|error| vec![error.msg]));
@@ -201,11 +204,15 @@ impl Delegates<'_> {
 /// The sandbox's namespace. Another one under the same path (a process id that was used again, or another
 /// boot) is somebody else's: then ours has gone.
 fn open_namespace(session: &mut Session<'_>, deletion: &Deletion) -> Result<Option<Arc<Netns>>, CniError> {
-    let (netns, gone) =
-        sandbox::open_if_there(deletion.netns.as_deref(), session.invocation.own_netns_allowed)?;
+    let intended = &deletion.entry.intended;
+    // What was added with the override is there all the same, whoever deletes it.
+    let own_allowed = intended.own_netns || session.invocation.own_netns_allowed;
+    let (netns, gone) = match &deletion.open {
+        Some(open) => sandbox::unless_own(Arc::clone(open), own_allowed),
+        None => sandbox::open_if_there(deletion.netns.as_deref(), own_allowed)?,
+    };
     session.record.notes.extend(gone);
     let Some(netns) = netns else { return Ok(None) };
-    let intended = &deletion.entry.intended;
     if deletion.recorded && (intended.netns_id != netns.id() || intended.boot_id != boot_id()) {
         session.record.notes.push(format!(
             "{} is another namespace than the one that was attached, which has gone",

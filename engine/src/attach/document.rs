@@ -38,7 +38,7 @@ fn is_converted(document: &Document) -> bool {
 /// The host converts only outward from 1.1.0; any other document is the answer only if it already is in
 /// the version asked for.
 pub fn answer(document: &Document, asked: SpecVersion) -> Result<Value, CniError> {
-    let value = value(document)?;
+    let mut value = value(document)?;
     if is_converted(document) {
         return result::convert(&value, asked).map_err(|error| {
             CniError::new(
@@ -61,26 +61,24 @@ pub fn answer(document: &Document, asked: SpecVersion) -> Result<Value, CniError
             ),
         ));
     }
-    harmless(&value)?;
+    make_harmless(&mut value)?;
     Ok(value)
 }
 
-/// Nulls and bad indices crash runtimes, so they never leave, even in a document that nobody converted.
-fn harmless(value: &Value) -> Result<(), CniError> {
+/// Nulls and bad indices crash runtimes, so they never leave, even in a document that nobody converted. A member that
+/// is null counts as absent to every reader, and is left out.
+fn make_harmless(value: &mut Value) -> Result<(), CniError> {
     let bad = |what: String| {
         CniError::new(code::BAD_OUTCOME, format!("the result has {what}, which no runtime may be given"))
     };
+    catena_cni::json::drop_null_members(value).map_err(|place| bad(format!("a null at {place}")))?;
+    let value = &*value;
     let member = |name: &str| value.as_object().and_then(|map| catena_cni::json::get(map, name));
     let list = |name: &str| member(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    for name in ["interfaces", "ips", "routes"] {
-        if let Some(index) = list(name).iter().position(Value::is_null) {
-            return Err(bad(format!("a null at {name}[{index}]")));
-        }
-    }
     let interfaces = list("interfaces").len();
     for (index, entry) in list("ips").iter().enumerate() {
         let at = entry.as_object().and_then(|map| catena_cni::json::get(map, "interface"));
-        if let Some(at) = at.filter(|at| !at.is_null())
+        if let Some(at) = at
             && !at.as_u64().is_some_and(|at| usize::try_from(at).is_ok_and(|at| at < interfaces))
         {
             return Err(bad(format!("the index {at} at ips[{index}].interface")));
@@ -158,13 +156,24 @@ mod tests {
 
     #[test]
     fn nulls_and_bad_indices_never_leave() {
-        for value in [
-            json!({ "cniVersion": "1.0.0", "interfaces": [null] }),
-            json!({ "cniVersion": "1.0.0", "ips": [{"address": "x", "interface": 0}] }),
-            json!({ "cniVersion": "1.0.0", "interfaces": [{"name": "a"}], "ips": [{"interface": -1}] }),
+        let raw = |value: &Value| Document { format: "raw".into(), text: value.to_string() };
+        for (value, part) in [
+            (json!({ "interfaces": [null] }), "interfaces[0]"),
+            (json!({ "ips": [{ "address": "x", "interface": 0 }] }), "ips[0].interface"),
+            (json!({ "interfaces": [{ "name": "a" }], "ips": [{ "interface": -1 }] }), "ips[0].interface"),
+            (json!({ "ip4": { "ip": "bad", "routes": [null] } }), "ip4.routes[0]"),
+            (json!({ "vendor": [{ "a": [1, null] }] }), "vendor[0].a[1]"),
         ] {
-            let document = Document { format: "raw".into(), text: value.to_string() };
-            assert_eq!(answer(&document, SpecVersion::V1_0_0).unwrap_err().code, 106, "{value}");
+            let mut value = value;
+            value["cniVersion"] = json!("1.0.0");
+            let error = answer(&raw(&value), SpecVersion::V1_0_0).unwrap_err();
+            assert_eq!(error.code, 106, "{value}");
+            assert!(error.msg.contains(part), "{}", error.msg);
         }
+        let value = json!({
+            "cniVersion": "0.2.0", "dns": null, "ip4": { "ip": "bad", "gateway": null, "x": [{ "y": null }] }
+        });
+        let expected = json!({ "cniVersion": "0.2.0", "ip4": { "ip": "bad", "x": [{}] } });
+        assert_eq!(answer(&raw(&value), SpecVersion::V0_2_0).unwrap(), expected);
     }
 }

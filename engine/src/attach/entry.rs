@@ -30,6 +30,9 @@ pub struct Intended {
     pub netns: String,
     /// Device and inode of the namespace.
     pub netns_id: (u64, u64),
+    /// Whether it may be catena's own (CNI_NETNS_OVERRIDE).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_netns: bool,
     /// CNI_ARGS.
     pub args: String,
     /// `binDir` of the config.
@@ -204,20 +207,35 @@ impl Entry {
         !matches!(self.events.last(), Some(Event::Finished | Event::DeleteFailed { .. }))
     }
 
-    /// The links that the ADD took for an attachment's own.
-    pub fn links(&self, position: usize) -> Option<&[u32]> {
-        match self.attached(position) {
-            Some(Event::Attached { links, .. }) => links.as_deref(),
-            _ => None,
+    /// The last final result of each attachment, as an [`Event::Attached`].
+    pub fn all_attached(&self) -> Vec<Option<&Event>> {
+        let mut attached = vec![None; self.intended.attachments.len()];
+        for event in &self.events {
+            if let Event::Attached { position, .. } = event
+                && let Some(last) = attached.get_mut(*position)
+            {
+                *last = Some(event);
+            }
         }
+        attached
     }
 
-    /// The last final result of an attachment.
+    /// The same of one.
     pub fn attached(&self, position: usize) -> Option<&Event> {
         self.events
             .iter()
             .rev()
             .find(|event| matches!(event, Event::Attached { position: at, .. } if *at == position))
+    }
+}
+
+impl Event {
+    /// The links that the ADD took for an attachment's own.
+    pub fn links(&self) -> Option<&[u32]> {
+        match self {
+            Event::Attached { links, .. } => links.as_deref(),
+            _ => None,
+        }
     }
 }
 
@@ -242,6 +260,7 @@ pub(crate) mod tests {
             boot_id: "b".into(),
             netns: "/run/netns/x".into(),
             netns_id: (4, 4026532000),
+            own_netns: false,
             args: String::new(),
             bin_dir: None,
             cache_dir: "/var/lib/cni/catena/results".into(),
@@ -286,6 +305,7 @@ pub(crate) mod tests {
         assert_eq!(entry.events, events);
         assert!(entry.is_finished() && !entry.may_have_children());
         assert!(entry.attached(0).is_some() && entry.attached(1).is_none());
+        assert_eq!(entry.all_attached(), [Some(&events[1])]);
     }
 
     #[test]

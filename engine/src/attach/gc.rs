@@ -29,6 +29,7 @@ pub fn gc(session: &mut Session<'_>, conf: &Conf) -> Result<(), CniError> {
             "cni.dev/valid-attachments is absent, so it is unknown which attachments are valid; nothing was deleted"
                 .to_owned(),
         );
+        retry::one(session, "");
         return Ok(());
     };
     let valid: BTreeSet<(&str, &str)> =
@@ -157,7 +158,7 @@ fn is_dead(key: &Key, conf: &Conf, valid: &BTreeSet<(&str, &str)>) -> bool {
 
 /// Deletes what the config tells of an entry that cannot be read.
 fn rebuild(session: &mut Session<'_>, slot: Slot, key: &Key, conf: &Conf) -> Result<(), CniError> {
-    let deletion = match del::from_config(session, key, conf, None) {
+    let deletion = match del::from_config(session, key, conf, None, None) {
         Ok(deletion) => deletion,
         Err(error) => return Err(unused(slot, error)),
     };
@@ -180,7 +181,7 @@ fn lock(session: &Session<'_>, stem: &str) -> Result<Slot, CniError> {
 fn sweep(session: &mut Session<'_>, slot: Slot) -> Result<(), CniError> {
     let Found::Entry(entry) = slot.read()? else { return Ok(slot.release()?) };
     let netns = Some(entry.intended.netns.clone()).filter(|path| !path.is_empty());
-    let deletion = Deletion { entry: *entry, netns, recorded: true };
+    let deletion = Deletion { entry: *entry, netns, open: None, recorded: true };
     del::carry_out(session, slot, &deletion)
 }
 

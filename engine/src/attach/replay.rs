@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::attach::add::{claim, verify};
-use crate::attach::attachment::Attachment;
+use crate::attach::attachment::{Attachment, Recorded};
 use crate::attach::delete::{mode, stage};
 use crate::attach::document;
 use crate::attach::recording::{Before, Failure, RecordedAttachment, Recording};
@@ -147,9 +147,10 @@ pub fn pipeline(recording: &Recording, modules: &Modules) -> Result<Pipeline, Mo
 pub fn replay(recording: &Recording, pipeline: &Pipeline) -> Result<Replayed, ReplayError> {
     let intended = &recording.intended;
     let mut attachments = Vec::new();
+    let read = Recorded::of(intended);
     for position in 0..intended.attachments.len() {
-        let mut attachment = Attachment::from_intended(intended, position, &intended.netns)
-            .map_err(|error| ReplayError(error.msg))?;
+        let mut attachment =
+            read.attachment(position, &intended.netns).map_err(|error| ReplayError(error.msg))?;
         attachment.subject.context.annotations = recording.annotations.clone().into();
         attachment.subject.context.intent = Default::default();
         attachments.push(attachment);

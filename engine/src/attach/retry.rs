@@ -59,7 +59,7 @@ fn again(session: &mut Session<'_>, stem: &str) -> Result<(), String> {
         Found::Entry(entry) => {
             // The runtime has long closed the namespace, or will ask again itself.
             let netns = Some(entry.intended.netns.clone()).filter(|path| !path.is_empty());
-            let deletion = Deletion { entry: *entry, netns, recorded: true };
+            let deletion = Deletion { entry: *entry, netns, open: None, recorded: true };
             del::carry_out(session, slot, &deletion).map_err(|error| error.msg)
         }
         Found::Nothing => slot.remove().map_err(|error| error.to_string()),

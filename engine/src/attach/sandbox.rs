@@ -26,14 +26,18 @@ pub fn open_if_there(
     own_allowed: bool,
 ) -> Result<(Option<Arc<Netns>>, Option<String>), CniError> {
     let Some(path) = path else { return Ok((None, None)) };
-    let netns = match Netns::open(path) {
-        Ok(netns) => netns,
-        Err(error) if is_gone(&error) => return Ok((None, Some(bad(&error).msg))),
-        Err(error) => return Err(bad(&error)),
-    };
+    match Netns::open(path) {
+        Ok(netns) => Ok(unless_own(Arc::new(netns), own_allowed)),
+        Err(error) if is_gone(&error) => Ok((None, Some(bad(&error).msg))),
+        Err(error) => Err(bad(&error)),
+    }
+}
+
+/// The namespace, for DEL. Our own is none, unless it is allowed; the second value says so.
+pub fn unless_own(netns: Arc<Netns>, own_allowed: bool) -> (Option<Arc<Netns>>, Option<String>) {
     match refuse_own(&netns, own_allowed) {
-        Ok(()) => Ok((Some(Arc::new(netns)), None)),
-        Err(error) => Ok((None, Some(error.msg))),
+        Ok(()) => (Some(netns), None),
+        Err(error) => (None, Some(error.msg)),
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use catena_cni::error::code;
 
 use crate::attach::ledger::{Ledger, LedgerError, Slot};
-use crate::cni::{CniError, Conf, Invocation};
+use crate::cni::{CniError, Conf, Invocation, Problems};
 use crate::delegate::{Exec, Search, Versions};
 use crate::node::{NodeConfig, Root};
 use crate::report::delegates::DelegateLog;
@@ -36,6 +36,8 @@ pub struct Session<'a> {
     /// Why that is only the defaults: the node's file cannot be used. Then no module can be either, since what it may
     /// do is not known.
     pub node_problem: Option<CniError>,
+    /// What is wrong with the request of an ADD so far, to be named with all else that is.
+    pub problems: Problems,
     /// The environment.
     pub invocation: &'a Invocation,
     /// The ledger.
@@ -68,7 +70,16 @@ impl<'a> Session<'a> {
         until: Instant,
     ) -> Result<Session<'a>, CniError> {
         let ledger = Ledger::open(&root.state())?;
-        Ok(Session { root, node, node_problem: None, invocation, ledger, until, record: Record::default() })
+        Ok(Session {
+            root,
+            node,
+            node_problem: None,
+            problems: Problems::default(),
+            invocation,
+            ledger,
+            until,
+            record: Record::default(),
+        })
     }
 
     /// How long undoing may take.

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use catena_cni::error::code;
 use catena_cni::identifier::{IfName, NetworkName};
 use catena_cni::json::{self, Map};
+use catena_cni::result::{self, ResultError};
 use catena_cni::version::{SpecVersion, VersionNumber};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::attachment::AttachmentSpec;
 use super::error::{CniError, Problems};
@@ -162,11 +163,13 @@ impl Conf {
                 Role::Meta(Vec::new())
             }
         };
-        let prev_result = prev_result(&raw, cni_version.unwrap_or(SpecVersion::NEWEST));
-        if role == Role::Chained
-            && matches!(prev_result, Ok(None))
-            && matches!(command, Command::Add | Command::Check)
-        {
+        // A meta-plugin has no use for it, and DEL has to get on with whatever there is.
+        let works_on_it = role == Role::Chained && matches!(command, Command::Add | Command::Check);
+        let prev_result = match cni_version {
+            Some(version) if works_on_it => prev_result_as(&raw, version),
+            version => prev_result(&raw, version.unwrap_or(SpecVersion::NEWEST)),
+        };
+        if works_on_it && matches!(prev_result, Ok(None)) {
             problems.add(CniError::new(
                 code::INVALID_CONFIG,
                 format!(
@@ -308,13 +311,32 @@ fn prev_result(raw: &Map, version: SpecVersion) -> Result<Option<Value>, CniErro
         None => Ok(None),
         Some(Value::Object(result)) => {
             let mut result = result.clone();
-            if json::get(&result, "cniVersion").is_none() {
-                result.insert("cniVersion".to_owned(), Value::String(version.as_str().to_owned()));
+            if member(&result, "cniVersion").is_none() {
+                json::set(&mut result, "cniVersion", version.as_str().into());
             }
             Ok(Some(Value::Object(result)))
         }
         Some(other) => Err(undecodable("prevResult", other, "an object")),
     }
+}
+
+/// The same where it is what we work on: of another version's format it would be read as if it were empty, and the
+/// pod's addresses would be lost.
+fn prev_result_as(raw: &Map, version: SpecVersion) -> Result<Option<Value>, CniError> {
+    let Some(previous) = member(raw, "prevResult") else { return Ok(None) };
+    if !previous.is_object() {
+        return Err(undecodable("prevResult", previous, "an object"));
+    }
+    let request = json!({ "cniVersion": version.as_str(), "prevResult": previous });
+    result::prev_result(&request).map_err(|error| {
+        let code = match error {
+            ResultError::VersionMismatch { .. } | ResultError::UnsupportedVersion { .. } => {
+                code::INCOMPATIBLE_VERSION
+            }
+            _ => code::DECODE,
+        };
+        CniError::new(code, format!("prevResult: {error}"))
+    })
 }
 
 fn pipeline(raw: &Map) -> Result<PipelineRef, CniError> {
@@ -435,8 +457,9 @@ fn ignored(raw: &Map) -> Result<Vec<String>, CniError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::*;
     use crate::node::{EntryMode, OnError};
@@ -522,6 +545,61 @@ mod tests {
         chained["prevResult"] = json!({ "ips": [] });
         let conf = parse(&chained).unwrap();
         assert_eq!(conf.prev_result.unwrap()["cniVersion"], "1.0.0");
+    }
+
+    /// tests/vectors/prevresult-parse.json, as the chained plugin reads it.
+    #[test]
+    fn a_chained_plugin_reads_its_prev_result_as_a_go_plugin_does() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/vectors/prevresult-parse.json");
+        let vectors: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        let cases = vectors["cases"].as_array().unwrap();
+        assert_eq!(Some(cases.len() as u64), vectors["count"].as_u64());
+        for case in cases {
+            let mut request: Value = serde_json::from_str(case["request_text"].as_str().unwrap()).unwrap();
+            request["name"] = json!("n");
+            for command in [Command::Add, Command::Check] {
+                if command == Command::Check && request["cniVersion"].as_str().is_none_or(|v| v < "0.4.0") {
+                    continue;
+                }
+                let parsed = Conf::parse(request.to_string().as_bytes(), command);
+                let id = &case["id"];
+                match (case["expect"] == "ok", case["prevResult"].is_null()) {
+                    // Where there is none, there is nothing to work on.
+                    (true, true) => refused(parsed, 7, &["neither delegates nor a prevResult"]),
+                    (true, false) => {
+                        let read =
+                            parsed.unwrap_or_else(|error| panic!("{id}: {error:?}")).prev_result.unwrap();
+                        let version = result::check(&read).unwrap();
+                        assert_eq!(result::convert(&read, version).unwrap(), case["prevResult"], "{id}");
+                        assert_eq!(version.as_str(), case["version"].as_str().unwrap_or("0.1.0"), "{id}");
+                    }
+                    (false, _) if case["error_class"] == "result-version-mismatch" => {
+                        refused(parsed, 1, &["prevResult", "another format"]);
+                    }
+                    (false, _) => refused(parsed, 6, &["prevResult"]),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_prev_result_without_a_version_is_of_the_requests() {
+        let chained = |version: &str, previous: Value| json!({ "cniVersion": version, "name": "n", "type": "catena", "prevResult": previous });
+        let address = || json!([{ "address": "192.0.2.5/24" }]);
+        for spelled in ["cniVersion", "CNIVERSION"] {
+            let request = chained("1.0.0", json!({ spelled: null, "ips": address() }));
+            for command in [Command::Add, Command::Del] {
+                let conf = Conf::parse(request.to_string().as_bytes(), command).unwrap();
+                let expected = json!({ "ips": address(), "cniVersion": "1.0.0" });
+                assert_eq!(conf.prev_result, Some(expected), "{command}");
+            }
+        }
+        let future = chained("1.1.0", json!({ "cniVersion": "9.0.0", "ips": address() }));
+        refused(parse(&future), 1, &["prevResult", "9.0.0"]);
+        // DEL gets on, and a meta-plugin does not look at it.
+        assert!(Conf::parse(future.to_string().as_bytes(), Command::Del).is_ok());
+        let old = json!({ "cniVersion": "0.2.0", "ip4": { "ip": "192.0.2.5/24" } });
+        assert!(parse(&with("prevResult", old)).is_ok());
     }
 
     #[test]

@@ -86,7 +86,7 @@ impl CniError {
 
 /// Problems of one document, collected so that a person learns of all of them at once; of very many, of the first.
 #[derive(Debug, Default)]
-pub(super) struct Problems {
+pub struct Problems {
     found: Vec<CniError>,
     more: usize,
 }
@@ -95,7 +95,8 @@ impl Problems {
     /// More than anybody reads; an error is not to be larger than the document.
     const MOST: usize = 20;
 
-    pub(super) fn add(&mut self, error: CniError) {
+    /// One more.
+    pub fn add(&mut self, error: CniError) {
         if self.found.len() < Self::MOST {
             self.found.push(error);
         } else {
@@ -104,12 +105,12 @@ impl Problems {
     }
 
     /// The value, or nothing and one more problem.
-    pub(super) fn take<T>(&mut self, read: Result<T, CniError>) -> Option<T> {
+    pub fn take<T>(&mut self, read: Result<T, CniError>) -> Option<T> {
         read.map_err(|error| self.add(error)).ok()
     }
 
     /// `value` where there was no problem. It may be absent only where there was one.
-    pub(super) fn or<T>(self, value: Option<T>) -> Result<T, CniError> {
+    pub fn or<T>(self, value: Option<T>) -> Result<T, CniError> {
         match (CniError::first_of(self.found), value) {
             (Some(error), _) if self.more > 0 => {
                 Err(error.detail(format!("and {} more problems", self.more)))

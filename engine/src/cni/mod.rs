@@ -13,7 +13,7 @@ pub mod stdin;
 
 pub use attachment::AttachmentSpec;
 pub use conf::{Conf, Level, LogConf, PipelineRef, Role, ValidSet};
-pub use error::{CniError, escape};
+pub use error::{CniError, Problems, escape};
 pub use invocation::{Invocation, Request, Target};
 pub use reply::{Reply, about};
 

@@ -273,9 +273,14 @@ fn fault(ended: &Ended, stderr: &str, after: Duration, limit: usize) -> Option<F
     let object = json::parse(&ended.stdout)
         .ok()
         .and_then(|value| ErrorObject::from_value(&value))
-        .filter(|object| object.code != 0 && !object.msg.is_empty());
+        .filter(|object| object.code != 0);
     Some(match object {
-        Some(object) => Fault::Reported(Box::new(object)),
+        Some(mut object) => {
+            if object.msg.is_empty() {
+                object.msg = format!("it failed with code {} and says nothing more", object.code);
+            }
+            Fault::Reported(Box::new(object))
+        }
         None => Fault::NoError { status, quote: quote(&ended.stdout), stderr },
     })
 }

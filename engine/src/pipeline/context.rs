@@ -144,7 +144,8 @@ pub fn without_annotations(raw: &Map<String, Value>) -> Map<String, Value> {
 }
 
 fn granted(annotations: &Map<String, Value>, grants: &Grants) -> Map<String, Value> {
-    let granted = annotations.iter().filter(|(key, _)| grants.annotations.contains(*key));
+    // By the few that are granted: a pod may have many, and each of its attachments asks.
+    let granted = grants.annotations.iter().filter_map(|key| Some((key, annotations.get(key)?)));
     granted.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 

@@ -37,6 +37,24 @@ const TARGETS: &[(&str, Target, Corpus)] = &[
     ("recording", targets::recording, corpus::recordings),
 ];
 
+/// The work of one that compares every element of a list with every other.
+#[test]
+fn a_parser_that_takes_quadratic_time_is_noticed() {
+    fn elements(bytes: &[u8]) -> usize {
+        bytes.iter().filter(|byte| **byte == b',').count()
+    }
+    let shape = |size: usize| [vec![b'x'; 99], vec![b',']].concat().repeat(size / 100);
+    let quadratic: Target = |bytes| {
+        let steps = elements(bytes).pow(2);
+        std::hint::black_box((0..steps).map(std::hint::black_box).fold(0, usize::wrapping_add));
+    };
+    let linear: Target = |bytes| {
+        std::hint::black_box(elements(bytes));
+    };
+    grows_linearly("linear", linear, &shape);
+    assert!(std::panic::catch_unwind(|| grows_linearly("quadratic", quadratic, &shape)).is_err());
+}
+
 /// One test for each target, so that they run side by side and one failure does not hide another: no input makes it
 /// panic, and none of up to 1 MiB takes it more than linear time.
 macro_rules! targets {

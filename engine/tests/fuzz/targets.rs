@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
-use catena::attach::attachment::Attachment;
+use catena::attach::attachment::{Attachment, Recorded};
 use catena::attach::document;
-use catena::attach::entry::{Entry, Intended, SCHEMA, line};
+use catena::attach::entry::{Entry, Event, Intended, SCHEMA, line};
 use catena::attach::recording::Recording;
 use catena::cni::{CniError, Command, Conf, Invocation, Request, Target};
 use catena::delegate::{Versions, cache};
@@ -89,6 +89,7 @@ fn plan(conf: &Conf) {
         boot_id: String::new(),
         netns: "/run/netns/x".to_owned(),
         netns_id: (1, 2),
+        own_netns: false,
         args: "K8S_POD_NAME=p".to_owned(),
         bin_dir: None,
         cache_dir: "/var/lib/cni/catena".to_owned(),
@@ -98,10 +99,10 @@ fn plan(conf: &Conf) {
     };
     let entry = Entry::read(&line(&intended).expect("JSON")).expect("it was written");
     assert_eq!(entry.intended, intended);
-    // Each of many attachments is told about all; a few show what there is to see.
-    for (position, attachment) in attachments.iter().enumerate().take(8) {
+    let read = Recorded::of(&intended);
+    for (position, attachment) in attachments.iter().enumerate() {
         let recorded = &intended.attachments[position];
-        let back = Attachment::from_intended(&intended, position, "/run/netns/x").expect("it was written");
+        let back = read.attachment(position, "/run/netns/x").expect("it was written");
         assert_eq!(back.request, attachment.request);
         assert_eq!(back.to_intended(), *recorded);
         let granted = Grants::default();
@@ -124,7 +125,8 @@ pub(crate) fn delegate_output(bytes: &[u8]) {
                 Err(error) => is_clear(&error),
                 Ok(answer) => {
                     assert_eq!(result::version_text(&answer), Some(asked.as_str()));
-                    // Nobody converted it, so only what crashes runtimes is kept from them.
+                    assert!(!json::has_null(&answer), "{answer}");
+                    // Nobody converted the other, which may be anything else.
                     if document.format == "cni/1.1.0" && converted.is_some() {
                         values::assert_clean(&answer);
                     }
@@ -154,9 +156,10 @@ pub(crate) fn versions_file(bytes: &[u8]) {
 pub(crate) fn ledger(bytes: &[u8]) {
     let Ok(entry) = Entry::read(bytes) else { return };
     let _: (bool, bool) = (entry.is_finished(), entry.may_have_children());
-    for position in 0..entry.intended.attachments.len().min(8) {
-        let _: (Option<_>, Option<_>) = (entry.attached(position), entry.links(position));
-        match Attachment::from_intended(&entry.intended, position, "/run/netns/x") {
+    let (recorded, attached) = (Recorded::of(&entry.intended), entry.all_attached());
+    for position in 0..entry.intended.attachments.len() {
+        let _: Option<&[u32]> = attached[position].and_then(Event::links);
+        match recorded.attachment(position, "/run/netns/x") {
             Err(error) => is_clear(&error),
             Ok(attachment) => drop(attachment.to_intended()),
         }

@@ -73,6 +73,51 @@ pub fn remove(map: &mut Map, name: &str) {
     map.retain(|key, _| !same_name(key, name));
 }
 
+/// Whether there is a `null` in the value, at any depth.
+pub fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(elements) => elements.iter().any(has_null),
+        Value::Object(members) => members.values().any(has_null),
+        _ => false,
+    }
+}
+
+/// Removes the members that are `null`, at any depth: they count as absent. A `null` in a list cannot be taken out
+/// without changing what the list says, so the place of the first one is the error.
+pub fn drop_null_members(value: &mut Value) -> Result<(), String> {
+    drop_nulls(value).map_err(|steps| {
+        let place: String = steps.into_iter().rev().collect();
+        place.strip_prefix('.').map(str::to_owned).unwrap_or(place)
+    })
+}
+
+/// The error is the way to the place, the last step first.
+fn drop_nulls(value: &mut Value) -> Result<(), Vec<String>> {
+    let within = |mut steps: Vec<String>, step: String| {
+        steps.push(step);
+        steps
+    };
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, value| !value.is_null());
+            for (name, value) in members {
+                drop_nulls(value).map_err(|steps| within(steps, format!(".{name}")))?;
+            }
+        }
+        Value::Array(elements) => {
+            for (i, element) in elements.iter_mut().enumerate() {
+                if element.is_null() {
+                    return Err(vec![format!("[{i}]")]);
+                }
+                drop_nulls(element).map_err(|steps| within(steps, format!("[{i}]")))?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
 /// Equal without regard to case, as Go folds: ASCII, and the two other letters that fold to ASCII ones.
 pub fn same_name(a: &str, b: &str) -> bool {
     for (a_byte, b_byte) in a.bytes().zip(b.bytes()) {

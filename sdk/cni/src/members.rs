@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::json::{Map, TypeError, Value, last_wins, same_name};
+use crate::json::{Map, TypeError, Value, drop_null_members, has_null, last_wins, same_name};
 
 /// A value of a document, in whichever form the document is held.
 pub(crate) trait Node<'a>: Copy {
@@ -208,7 +208,8 @@ impl<'a, 'p, N: Node<'a>> Members<'a, 'p, N> {
             .collect()
     }
 
-    /// The members whose name is none of `known`. A `null` is as good as absent.
+    /// The members whose name is none of `known`, without any null: one that is a member is as good as absent; of a
+    /// member with a list that has one nothing can be kept.
     pub(crate) fn others(&self, known: &[&str]) -> Map {
         let unknown = |name: &str| !known.iter().any(|known| same_name(known, name));
         let others = self.members().filter(|(name, _)| unknown(name));
@@ -217,7 +218,7 @@ impl<'a, 'p, N: Node<'a>> Members<'a, 'p, N> {
             return Map::new();
         }
         let mut others = last_wins(others);
-        others.retain(|_, value| !value.is_null());
+        others.retain(|_, value| !value.is_null() && (!has_null(value) || drop_null_members(value).is_ok()));
         others
     }
 }

@@ -443,6 +443,9 @@ pub fn request_version(request: &Value) -> Result<&str, ResultError> {
 
 /// What a plugin that exited 0 printed on ADD: one JSON object, or `null` for `{}`. If `cniVersion` is absent, empty
 /// or no text, the request's is put in (an empty one is 0.1.0). Nothing else is checked: [`check`] does that.
+///
+/// A document of the oldest format is taken for that whatever the request's version: a plugin that lists only old
+/// versions, and looks at none, answers so. Read as a newer format it would be empty.
 pub fn from_stdout(stdout: &[u8], request_version: &str) -> Result<Value, ResultError> {
     let mut map = match json::parse(stdout)? {
         Value::Null => Map::new(),
@@ -451,7 +454,12 @@ pub fn from_stdout(stdout: &[u8], request_version: &str) -> Result<Value, Result
     };
     // Exactly spelled, as libcni looks for it here.
     if map.get("cniVersion").and_then(Value::as_str).is_none_or(str::is_empty) {
-        set_version(&mut map, request_version);
+        let has = |name: &str| json::get(&map, name).is_some_and(|member| !member.is_null());
+        let asked = SpecVersion::from_text(request_version).map(Format::of);
+        let old = asked.is_some_and(|asked| asked != Format::Blocks)
+            && (has("ip4") || has("ip6"))
+            && !(has("ips") || has("interfaces"));
+        set_version(&mut map, if old { SpecVersion::V0_2_0.as_str() } else { request_version });
     }
     Ok(Value::Object(map))
 }
@@ -609,11 +617,38 @@ mod tests {
     }
 
     #[test]
+    fn no_null_is_kept_in_what_vendors_add() {
+        let vendor = json!({ "a": null, "b": [{ "c": null, "d": 1 }], "e": {} });
+        let doc = json!({ "cniVersion": "1.0.0", "vendor": vendor, "list": { "deep": [1, [null]] },
+            "interfaces": [{ "name": "eth0", "vendor": vendor }], "dns": { "vendor": [null] } });
+        let kept = json!({ "b": [{ "d": 1 }], "e": {} });
+        let expected = |version: &str| json!({ "cniVersion": version, "interfaces": [{ "name": "eth0", "vendor": kept }], "vendor": kept });
+        for version in [SpecVersion::V1_0_0, SpecVersion::V1_1_0] {
+            assert_eq!(convert(&doc, version), Ok(expected(version.as_str())));
+        }
+        // Nor in what somebody puts into a result.
+        let (mut result, _) = CniResult::read(&doc).expect("valid");
+        assert!(!result.extra.contains_key("list"));
+        result.extra.insert("vendor".into(), vendor);
+        result.extra.insert("list".into(), json!([null]));
+        assert_eq!(result.to_value(SpecVersion::V1_1_0), Ok(expected("1.1.0")));
+    }
+
+    #[test]
     fn stdout_gets_the_version_of_the_request_and_nothing_else() {
         let read = |text: &str, version| from_stdout(text.as_bytes(), version);
         assert_eq!(read("null", "0.4.0"), Ok(json!({ "cniVersion": "0.4.0" })));
         assert_eq!(read("{\"x\":[null]}\n", ""), Ok(json!({ "x": [null], "cniVersion": "0.1.0" })));
         assert_eq!(read(r#"{"cniVersion":5}"#, "1.0.0"), Ok(json!({ "cniVersion": "1.0.0" })));
+        for asked in ["0.3.1", "1.1.0"] {
+            let old = read(r#"{"IP6":{"ip":"2001:db8::5/64"}}"#, asked).expect("an object");
+            assert_eq!(version_text(&old), Some("0.2.0"), "{asked}");
+        }
+        for text in [r#"{"ip4":null}"#, r#"{"ip4":{},"ips":[]}"#] {
+            assert_eq!(version_text(&read(text, "1.1.0").expect("an object")), Some("1.1.0"), "{text}");
+        }
+        let oldest = read(r#"{"ip4":{"ip":"192.0.2.5/24"}}"#, "0.1.0").expect("an object");
+        assert_eq!(version_text(&oldest), Some("0.1.0"));
         let future = read(r#"{"cniVersion":"2.0.0","ips":7}"#, "1.0.0").expect("an object");
         assert_eq!(version_text(&future), Some("2.0.0"));
         assert_eq!(check(&future), Err(ResultError::UnsupportedVersion { version: "\"2.0.0\"".into() }));

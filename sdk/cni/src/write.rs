@@ -99,11 +99,18 @@ impl<'o> Object<'o> {
         object.end();
     }
 
-    /// The members that are none of `known`, and no null.
+    /// The members that are none of `known`, without any null, as they are read.
     pub(crate) fn others(&mut self, extra: &Map, known: &[&str]) {
         let unknown = |name: &str| !known.iter().any(|known| json::same_name(known, name));
         for (name, value) in extra.iter().filter(|(name, value)| unknown(name) && !value.is_null()) {
-            push_value(self.name(name), value);
+            if !json::has_null(value) {
+                push_value(self.name(name), value);
+                continue;
+            }
+            let mut clean = value.clone();
+            if json::drop_null_members(&mut clean).is_ok() {
+                push_value(self.name(name), &clean);
+            }
         }
     }
 }

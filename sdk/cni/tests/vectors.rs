@@ -95,6 +95,12 @@ const ON_PURPOSE: &[OnPurpose] = &[
             "result": {"cniVersion": "1.1.0", "ips": [{"address": "192.0.2.5/24"}], "x": {"y": 1}}}"#),
     ),
     (
+        "plugin-stdout",
+        &["nover-ip4-11"],
+        Is(r#"{"result_version": "0.2.0",
+            "result": {"cniVersion": "0.2.0", "ip4": {"ip": "192.0.2.5/24"}, "dns": {}}}"#),
+    ),
+    (
         "conflist-parse",
         &["bignum"],
         Is(r#"{"name": "n", "cniVersion": "1.1.0", "disableCheck": false, "disableGC": false,

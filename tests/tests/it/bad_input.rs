@@ -40,6 +40,43 @@ fn call(world: &World, env: &[(&str, &str)], stdin: &[u8]) -> Reply {
     Reply { what: format!("{env:?}"), output: world::finish(command, stdin) }
 }
 
+/// What is wrong with a request beyond its form is named at once, too.
+#[test]
+fn all_problems_at_once() {
+    let mut outer = conf::catena(json!([one(), {"interface": "eth0", "config": one()}]));
+    outer["pipeline"] = json!("nobodys");
+    outer["cniDir"] = json!("/nobodys/cache");
+    outer["binDir"] = json!("/nobodys/bin");
+    outer["logFile"] = json!("/nobodys/log");
+    let paths = ["/nobodys/cache", "/nobodys/bin", "/nobodys/log"];
+    refused(&outer, 7, &[&["\"nobodys\"", "delegates[0]", "delegates[1]"][..], &paths].concat());
+
+    let world = World::new();
+    let pod = Pod { netns: "/run/netns/nobodys".into(), ..Pod::new(&world, "pod") };
+    let nested = Pod { env: vec![("CATENA_NESTED".into(), "around".into())], ..pod };
+    outer.as_object_mut().expect("a config").remove("logFile");
+    let words =
+        ["around", "/run/netns/nobodys", "nobodys\"", "/nobodys/cache", "/nobodys/bin", "delegates[1]"];
+    let failure = nested.add(&outer).fails_with(7, &words);
+    assert_eq!(failure.details.matches("(code 8)").count(), 1, "{failure:?}");
+    assert!(scripted::calls(&world).is_empty());
+}
+
+/// Nobody can tell which stages there would be.
+#[test]
+fn status_with_a_node_file_that_cannot_be_used() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let mut outer = conf::catena(json!([one()]));
+    outer["cniVersion"] = json!("1.1.0");
+    for text in ["{", r#"{"defaultPipeline": 1}"#, r#"{"nobodys": {}}"#] {
+        world.write("/etc/catena/node.json", text);
+        pod.call("catena", "STATUS", &outer).fails_with(50, &["node.json"]);
+    }
+    world.write("/etc/catena/node.json", "{}");
+    pod.call("catena", "STATUS", &outer).done();
+}
+
 #[test]
 fn environment() {
     let world = World::new();

@@ -88,6 +88,27 @@ fn without_a_previous_result() {
     pod.del(&conf, None).done();
 }
 
+/// Read as another version's, the pod's addresses would be lost without a word.
+#[test]
+fn a_previous_result_of_another_format_is_refused() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let before = Traces::of(&world, Some(&pod.netns));
+    let conf = json!({"cniVersion": conf::VERSION, "name": "chain", "type": "catena"});
+    let previous = |version: Value| json!({"cniVersion": version, "ips": [{"address": "192.0.2.5/24"}]});
+    for version in ["", "0.4.0", "9.0.0"] {
+        let request = with_previous(&conf, Some(&previous(json!(version))));
+        for command in ["ADD", "CHECK"] {
+            pod.call("catena", command, &request).fails_with(1, &["prevResult", version]);
+        }
+        Traces::of(&world, Some(&pod.netns)).same_as(&before, version);
+    }
+    let unversioned = with_previous(&conf, Some(&previous(json!(null))));
+    assert_eq!(pod.add(&unversioned).result(), previous(json!(conf::VERSION)));
+    pod.del(&conf, None).done();
+    Traces::of(&world, Some(&pod.netns)).same_as(&before, "after DEL");
+}
+
 #[test]
 fn at_the_end_of_a_delegate_list() {
     for stack in Stack::ALL {

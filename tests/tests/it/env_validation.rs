@@ -12,18 +12,23 @@ use serde_json::{Map, Value, json};
 
 /// What catena answers instead.
 enum Ours {
-    /// The command runs and succeeds.
-    Runs,
-    /// It fails with this code before anything is done.
+    /// The command runs and succeeds; this is the delegate's CNI_NETNS.
+    Runs(&'static str),
+    /// It fails with this code and message before anything is done.
     Fails(i64, &'static str),
 }
 
+const OWN: &str = "CNI_NETNS /proc/self/ns/net is catena's own network namespace, where nothing may be changed; give the \
+                   sandbox a namespace, or set CNI_NETNS_OVERRIDE=1 if you mean it";
+
 /// Different on purpose: id, our answer.
-const DIFFERENT: [(&str, Ours); 5] = [
+const DIFFERENT: [(&str, Ours); 7] = [
     ("ADD-notns-netns", Ours::Fails(8, "no network namespace at /etc/hostname")),
     ("CHECK-notns-netns", Ours::Fails(8, "no network namespace at /etc/hostname")),
     ("CHECK-gone-netns", Ours::Fails(8, "no network namespace at /run/netns/does-not-exist")),
-    ("DEL-own-netns", Ours::Runs),
+    ("ADD-own-netns", Ours::Fails(8, OWN)),
+    ("override-yes", Ours::Fails(8, OWN)),
+    ("DEL-own-netns", Ours::Runs("")),
     ("unknown-and-badstdin", Ours::Fails(4, "CNI_COMMAND")),
 ];
 
@@ -67,38 +72,39 @@ fn judge(case: &Value, world: &World, ours: Option<&Ours>) -> Result<(), String>
     let env = case["env"].as_object().expect("an environment");
     let stdin = with_a_delegate(case["stdin"].as_str().expect("a request"));
     prepare(world, env, &stdin);
-    let before = scripted::call_lines(world).len();
+    let before = scripted::calls(world).len();
     let output = call(world, env, &stdin);
-    let calls = scripted::call_lines(world).split_off(before);
+    let calls = scripted::calls(world).split_off(before);
     let documents: Vec<Value> = serde_json::Deserializer::from_str(&output.stdout)
         .into_iter()
         .collect::<Result<_, _>>()
         .map_err(|error| format!("stdout {:?}: {error}", output.stdout))?;
     let got = || format!("exit {:?}, stdout {:?}, delegate calls {calls:?}", output.exit, output.stdout);
     let command = env.get("CNI_COMMAND").and_then(Value::as_str).unwrap_or_default();
-    let expected = match ours {
-        Some(Ours::Runs) => None,
-        Some(Ours::Fails(code, word)) => {
-            if !output.stdout.contains(word) {
-                return Err(format!("{word:?} is not said: {}", got()));
-            }
-            Some(*code)
+    let fits = match (ours, case["code"].as_i64()) {
+        (Some(Ours::Fails(code, msg)), _) => {
+            let expected = json!({ "cniVersion": "1.1.0", "code": code, "msg": msg });
+            output.exit == Some(1) && documents == [expected] && calls.is_empty()
         }
-        None => case["code"].as_i64(),
-    };
-    let fits = match expected {
-        Some(code) => {
+        (None, Some(code)) => {
             output.exit == Some(1)
                 && matches!(documents.as_slice(), [error] if error["code"] == code)
+                && case["stdout_documents"] == documents.len()
                 && calls.is_empty()
+                && case["ran_command"] != true
         }
-        None => {
-            let ran = case["ran_command"] == true || ours.is_some();
+        (Some(Ours::Runs(netns)), _) => {
+            let called = |call: &Value| call["command"] == command && call["netns"] == *netns;
+            output.exit == Some(0)
+                && documents.is_empty()
+                && matches!(calls.as_slice(), [call] if called(call))
+        }
+        (None, None) => {
             // Without a set of valid attachments GC has nothing to do.
-            let called = ran && command != "GC";
+            let called = case["ran_command"] == true && command != "GC";
             let answers = usize::from(command == "ADD" || command == "VERSION");
             output.exit == Some(0)
-                && calls.iter().any(|call| call.starts_with(command)) == called
+                && calls.iter().any(|call| call["command"] == command) == called
                 && documents.len() == answers
                 && case.get("reply").is_none_or(|reply| *reply == documents[0])
         }

@@ -87,9 +87,8 @@ fn the_live_pod_stays_and_the_dead_one_goes() {
 
 #[test]
 fn null_and_an_empty_list_remove_all() {
-    for (keys, set) in
-        [(&KEYS[..], json!(null)), (&KEYS[..], json!([])), (&KEYS[..1], json!(null)), (&KEYS[1..], json!([]))]
-    {
+    let spellings = [&KEYS[..], &KEYS[..1], &KEYS[1..]];
+    for (keys, set) in spellings.into_iter().flat_map(|keys| [(keys, json!(null)), (keys, json!([]))]) {
         let world = World::new();
         let (live, dead) = pods(&world);
         gc(&live, keys, &set);
@@ -154,6 +153,16 @@ fn an_absent_list_removes_nothing() {
     gc(&live, &[], &json!(null));
     assert_eq!((files(&world, &live), files(&world, &dead)), before);
     assert_eq!(scripted::calls(&world).len(), calls, "a delegate is never sent GC without its set");
+
+    // But a DEL that has failed is tried again, whoever calls.
+    let failing = json!({ "DEL": { "result": { "code": 11, "msg": "the other side is away" }, "exit": 1 } });
+    scripted::change(&world, "two", &failing);
+    dead.del(&outer(), None).fails_with(11, &["the other side is away"]);
+    world.sh("rm /run/scripted/two.json; touch -d '-1 minute' /var/lib/catena/state/failed/*");
+    gc(&live, &[], &json!(null));
+    assert_eq!((files(&world, &live), files(&world, &dead)), (before.0, Vec::new()));
+    assert!(world.files("/var/lib/catena/state/failed").is_empty());
+    assert_eq!(sets(&world), []);
 }
 
 #[test]
@@ -247,10 +256,22 @@ fn locks_without_an_entry_go() {
 
 #[test]
 fn with_real_links() {
+    with_real_links_of(conf::VERSION);
+}
+
+#[test]
+fn with_real_links_of_delegates_of_the_newest_version() {
+    with_real_links_of("1.1.0");
+}
+
+fn with_real_links_of(version: &str) {
     let world = World::new();
     let (live, dead) = (Pod::new(&world, "live"), Pod::new(&world, "dead"));
     let mut outer = conf::catena(json!([conf::ptp(1, Stack::V4), conf::bridge(2, Stack::V4)]));
     outer["cniVersion"] = json!("1.1.0");
+    for delegate in outer["delegates"].as_array_mut().expect("delegates") {
+        delegate["cniVersion"] = json!(version);
+    }
     let result = live.add(&outer).result();
     let alone = Traces::of(&world, Some(&live.netns));
     dead.add(&outer).result();
@@ -262,6 +283,31 @@ fn with_real_links() {
     let differs: Vec<&String> = after.0.symmetric_difference(&alone.0).filter(moved).collect();
     assert!(differs.is_empty(), "{differs:#?}");
     live.check(&outer, &result).done();
+}
+
+/// Nobody else's call knows that catena's own namespace was meant.
+#[test]
+fn an_entry_that_was_added_with_the_override_keeps_its_namespace() {
+    let world = World::new();
+    let live = Pod::new(&world, "live");
+    // That of the world's first process, which is catena's, too.
+    let own = "/proc/1/ns/net";
+    let overriding = Pod {
+        id: "id-own".into(),
+        netns: own.into(),
+        env: vec![("CNI_NETNS_OVERRIDE".into(), "1".into())],
+        ..live.clone()
+    };
+    overriding.add(&outer()).result();
+    live.add(&outer()).result();
+    gc(&live, &KEYS, &json!([{ "containerID": live.id, "ifname": "eth0" }]));
+    let deleted: Vec<Value> = scripted::calls(&world)
+        .into_iter()
+        .filter(|call| call["command"] == "DEL" && call["containerId"] == "id-own")
+        .map(|call| call["netns"].clone())
+        .collect();
+    assert_eq!(deleted, [own, own]);
+    assert_eq!(files(&world, &overriding), Vec::<String>::new());
 }
 
 /// CRI-O never repeats a failed DEL, so the next calls of other pods do.

@@ -2,9 +2,11 @@
 
 use catena_tests::conf::{self, Family, Stack};
 use catena_tests::pair::Twin;
-use catena_tests::runtime::{Pod, Reply};
+use catena_tests::runtime::{Pod, Reply, with_previous};
 use catena_tests::score::Score;
+use catena_tests::scripted;
 use catena_tests::state::{self, Traces};
+use catena_tests::trace::{self, Stop};
 use catena_tests::vectors::{self, Case};
 use catena_tests::world::World;
 use serde_json::{Value, json};
@@ -219,13 +221,141 @@ fn version_needs_nothing() {
     );
 }
 
+/// What a second look at a path finds may be another namespace.
+#[test]
+fn cni_netns_is_opened_once() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let outer = conf::catena(json!([scripted::conf("one", json!({}))]));
+    let opened = |command: &str, request: &Value| {
+        let mut tracee = pod.trace("catena", command, request);
+        let mut count = 0;
+        while let Some(stop) = tracee.next() {
+            if let Stop::Entry { number, arguments, .. } = stop
+                && trace::name(number) == "openat"
+                && tracee.string(arguments[1]).as_deref() == Some(pod.netns.as_str())
+            {
+                count += 1;
+            }
+        }
+        assert_eq!(tracee.finish().exit, Some(0), "{command}");
+        count
+    };
+    let previous = json!({"cniVersion": conf::VERSION});
+    assert_eq!(opened("ADD", &outer), 1);
+    assert_eq!(opened("CHECK", &with_previous(&outer, Some(&previous))), 1);
+    assert_eq!(opened("DEL", &outer), 1);
+    assert_eq!(opened("DEL", &outer), 1, "without an entry");
+    pod.add(&outer).result();
+    let state = "/var/lib/catena/state";
+    let entry =
+        world.files(state).into_keys().find(|file| !file.contains(".lock") && !file.contains(".children"));
+    world.write(&entry.expect("an entry"), "{");
+    assert_eq!(opened("ADD", &outer), 1, "over an entry that cannot be read");
+    pod.del(&outer, None).done();
+}
+
+/// The second of two networks is a list with this key, of a plugin that lists 1.1.0: the commands that it gets.
+fn commands_with(key: &str) -> Vec<String> {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let second = json!({
+        "cniVersion": "1.1.0", "name": "two", key: true, "plugins": [{"type": "scripted", "script": {}}],
+    });
+    let mut first = scripted::conf("one", json!({}));
+    first["cniVersion"] = json!("1.1.0");
+    let mut outer = conf::catena(json!([first, second]));
+    outer["cniVersion"] = json!("1.1.0");
+    let result = pod.add(&outer).result();
+    pod.check(&outer, &result).done();
+    pod.call("catena", "GC", &catena_tests::runtime::gc_conf(&outer, &[(&pod.id, "eth0")])).done();
+    pod.del(&outer, Some(&result)).done();
+    let calls = scripted::calls(&world).into_iter();
+    let of = |network: &'static str| {
+        let calls = calls.clone().filter(move |call| call["stdin"]["name"] == network);
+        calls.map(|call| call["command"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(of("one"), ["ADD", "CHECK", "GC", "DEL"], "{key}");
+    of("two")
+}
+
+#[test]
+fn a_list_with_disable_check_gets_no_check() {
+    assert_eq!(commands_with("disableCheck"), ["ADD", "GC", "DEL"]);
+}
+
+#[test]
+fn a_list_with_disable_gc_gets_no_gc() {
+    assert_eq!(commands_with("disableGC"), ["ADD", "CHECK", "DEL"]);
+}
+
+/// The whole file, as libcni would have written it.
+#[test]
+fn the_cache_is_libcnis() {
+    let world = World::new();
+    let pod = Pod { args: "IgnoreUnknown=1;K8S_POD_NAME=pod".into(), ..Pod::new(&world, "pod") };
+    let mappings = json!([{"hostPort": 80, "containerPort": 8080, "protocol": "tcp"}]);
+    let answer = json!({
+        "cniVersion": "1.1.0", "interfaces": [{"name": "eth0", "mtu": 1400, "sandbox": pod.netns}],
+        "ips": [{"address": "192.0.2.5/24", "interface": 0}],
+    });
+    let list = json!({
+        "cniVersion": "0.4.0", "name": "one", "number": 1.10,
+        "plugins": [{
+            "type": "scripted", "capabilities": {"portMappings": true}, "script": {"ADD": {"result": answer}},
+        }],
+    });
+    let mut outer = conf::catena(json!([list]));
+    outer["capabilities"] = json!({"portMappings": true});
+    outer["runtimeConfig"] = json!({"portMappings": mappings});
+    pod.add(&outer).result();
+    let results = "/var/lib/cni/catena/results";
+    let file = format!("{results}/one-{}-eth0", pod.id);
+    let cache: Value = serde_json::from_str(&world.read(&file)).expect("JSON");
+    let config = world.sh(&format!("printf %s '{}' | base64 -d", cache["config"].as_str().expect("a text")));
+    assert_eq!(serde_json::from_str::<Value>(&config).expect("JSON"), list, "the list as it was sent");
+    assert!(
+        config.contains("1.10") || !list.to_string().contains("1.10"),
+        "numbers as they were written: {config}"
+    );
+    let expected = json!({
+        "kind": "cniCacheV1", "containerId": pod.id, "config": cache["config"], "ifName": "eth0",
+        "networkName": "one", "netns": pod.netns,
+        "cniArgs": [["IgnoreUnknown", "1"], ["K8S_POD_NAME", "pod"]],
+        "capabilityArgs": {"portMappings": mappings},
+        "result": {
+            "cniVersion": "0.4.0", "interfaces": [{"name": "eth0", "sandbox": pod.netns}],
+            "ips": [{"version": "4", "interface": 0, "address": "192.0.2.5/24"}], "dns": {},
+        },
+    });
+    assert_eq!(cache, expected);
+    assert_eq!(world.files(results).len(), 1);
+    let modes = world.sh(&format!("stat -c %a {results} {file}"));
+    assert_eq!(modes, "700\n600\n");
+    pod.del(&outer, None).done();
+    assert!(world.files(results).is_empty());
+}
+
 #[test]
 fn status_and_gc() {
+    status_and_gc_with(conf::VERSION);
+}
+
+/// Debian's plugins do not list it, so they are asked in the newest that they do, and get neither GC nor STATUS.
+#[test]
+fn status_and_gc_of_delegates_of_the_newest_version() {
+    status_and_gc_with("1.1.0");
+}
+
+fn status_and_gc_with(version: &str) {
     let world = World::new();
     let pod = Pod::new(&world, "pod");
     let gone = Pod::new(&world, "gone");
     let mut outer = conf::catena(json!([conf::ptp(1, Stack::V4), conf::bridge(2, Stack::V4)]));
     outer["cniVersion"] = json!("1.1.0");
+    for delegate in outer["delegates"].as_array_mut().expect("delegates") {
+        delegate["cniVersion"] = json!(version);
+    }
     pod.call("catena", "STATUS", &outer).done();
     let result = pod.add(&outer).result();
     let alone = Traces::of(&world, Some(&pod.netns));
@@ -244,5 +374,12 @@ fn status_and_gc() {
         .cloned()
         .collect();
     assert!(left.is_empty(), "after GC of another pod: {left:#?}");
+    pod.call("catena", "STATUS", &outer).done();
+    let cached = pod.cached("ptp1", "eth0");
+    assert_eq!(cached["cniVersion"], version, "the list's own version");
+    // Somebody takes the address away: the delegates' own CHECK ran.
+    world.pod_sh(&pod.netns, "ip addr flush dev net1");
+    pod.check(&outer, &result).fails_with(999, &["bridge", "net1"]);
     pod.del(&outer, Some(&result)).done();
+    assert!(state::links(&world, Some(&pod.netns)).is_empty());
 }

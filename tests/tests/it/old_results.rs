@@ -123,6 +123,49 @@ fn from_a_secondary_that_asked_for_the_default_route_it_is_an_error() {
     }
 }
 
+/// As the answer it stays as it is, but for nulls.
+#[test]
+fn from_the_primary_it_is_the_answer_in_its_own_version() {
+    let interfaces = json!([{"name": "eth0", "sandbox": "/run/netns/pod"}]);
+    let bad = "10.90.2.999/24";
+    let cases = [
+        (
+            json!({"cniVersion": "1.0.0", "interfaces": interfaces, "dns": null,
+                   "ips": [{"address": bad, "gateway": null, "interface": 0}], "vendor": {"a": {"b": null}}}),
+            Ok(json!({"cniVersion": "1.0.0", "interfaces": interfaces,
+                      "ips": [{"address": bad, "interface": 0}], "vendor": {"a": {}}})),
+        ),
+        (
+            json!({"cniVersion": "0.2.0", "ip4": {"ip": bad, "gateway": null}}),
+            Ok(json!({"cniVersion": "0.2.0", "ip4": {"ip": bad}})),
+        ),
+        (json!({"cniVersion": "0.2.0", "ip4": {"ip": bad, "routes": [null]}}), Err("ip4.routes[0]")),
+        (json!({"cniVersion": "1.0.0", "ips": [null]}), Err("ips[0]")),
+        (
+            json!({"cniVersion": "1.0.0", "ips": [{"address": bad}], "vendor": [{"a": [null]}]}),
+            Err("vendor[0].a[0]"),
+        ),
+    ];
+    for (answer, expected) in cases {
+        let world = World::new();
+        let pod = Pod::new(&world, "pod");
+        let before = Traces::of(&world, Some(&pod.netns));
+        let mut first = link_and(&answer);
+        first["cniVersion"] = answer["cniVersion"].clone();
+        let mut outer = conf::catena(json!([first]));
+        outer["cniVersion"] = answer["cniVersion"].clone();
+        let reply = pod.add(&outer);
+        match expected {
+            Ok(expected) => {
+                assert_eq!(reply.result(), expected);
+                pod.del(&outer, Some(&expected)).done();
+            }
+            Err(place) => drop(reply.fails_with(106, &["null", place])),
+        }
+        Traces::of(&world, Some(&pod.netns)).same_as(&before, &answer.to_string());
+    }
+}
+
 #[test]
 fn from_the_primary_it_is_an_error_and_undone() {
     for (what, answer) in unreadable() {

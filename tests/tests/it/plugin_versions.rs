@@ -98,6 +98,27 @@ fn one_that_speaks_only_0_2_0_is_asked_in_that() {
     }
 }
 
+/// It takes every request, and answers as it always did, without a word about the version.
+#[test]
+fn one_that_looks_at_no_version_loses_no_address() {
+    let world = World::new();
+    install(&world, "old", &lists(&["0.2.0"]));
+    install(&world, "new", &lists(&["1.1.0"]));
+    let pod = Pod::new(&world, "pod");
+    let answer = json!({ "ip4": { "ip": "192.0.2.5/24", "gateway": "192.0.2.1" } });
+    let plugin = |kind: &str, step: Value| json!({ "type": kind, "script": { "ADD": step } });
+    let list = json!({
+        "cniVersion": "1.1.0", "name": "net",
+        "plugins": [plugin("old", json!({ "result": answer })), plugin("new", json!({ "previous": true }))],
+    });
+    let outer = conf::catena(json!([list]));
+    let result = pod.add(&outer).result();
+    assert_eq!(result["ips"], json!([{ "address": "192.0.2.5/24", "gateway": "192.0.2.1" }]), "{result}");
+    assert_eq!(asked(&world, "ADD"), ["1.1.0", "1.1.0"]);
+    assert_eq!(probes(&world), 0, "nobody needs to know its versions");
+    pod.del(&outer, Some(&result)).done();
+}
+
 #[test]
 fn each_of_a_chain_gets_the_result_in_its_version() {
     let world = World::new();
