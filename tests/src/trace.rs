@@ -202,13 +202,20 @@ impl Tracee {
         line.trim().trim_end_matches(" kB").parse().expect("VmHWM in kB")
     }
 
-    /// The bytes of a string in its memory, such as a path.
-    pub fn string(&self, address: u64) -> Option<String> {
+    /// Up to this many bytes of its memory.
+    pub fn bytes(&self, address: u64, count: usize) -> Option<Vec<u8>> {
         use std::os::unix::fs::FileExt;
         let memory = fs::File::open(format!("/proc/{}/mem", self.leader)).ok()?;
-        let mut bytes = vec![0; 4096];
+        let mut bytes = vec![0; count];
         let count = memory.read_at(&mut bytes, address).ok()?;
-        let end = bytes[..count].iter().position(|byte| *byte == 0)?;
+        bytes.truncate(count);
+        Some(bytes)
+    }
+
+    /// The bytes of a string in its memory, such as a path.
+    pub fn string(&self, address: u64) -> Option<String> {
+        let bytes = self.bytes(address, 4096)?;
+        let end = bytes.iter().position(|byte| *byte == 0)?;
         String::from_utf8(bytes[..end].to_vec()).ok()
     }
 
