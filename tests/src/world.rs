@@ -204,7 +204,8 @@ impl World {
         for folder in self.process_folders() {
             let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
             let value = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
-            let peak: Option<u64> = value("VmHWM:").and_then(|text| text.trim_end_matches(" kB").parse().ok());
+            let peak: Option<u64> =
+                value("VmHWM:").and_then(|text| text.trim_end_matches(" kB").parse().ok());
             if let (Some(name), Some(peak)) = (value("Name:"), peak) {
                 let known = peaks.entry(name.to_owned()).or_default();
                 *known = peak.max(*known);
