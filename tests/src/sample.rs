@@ -8,17 +8,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct Seed(u64);
 
 impl Seed {
-    /// From CATENA_SEED, else from the clock.
-    pub fn from_env() -> Seed {
+    /// From CATENA_SEED, else from the clock. Told at once, so that a run that fails or hangs can be made again.
+    pub fn of_test(name: &str) -> Seed {
         let given =
             std::env::var("CATENA_SEED").ok().map(|text| text.parse().expect("CATENA_SEED is a number"));
         let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs());
-        Seed(given.unwrap_or_else(clock))
-    }
-
-    /// The number that makes this run again.
-    pub fn value(&self) -> u64 {
-        self.0
+        let seed = given.unwrap_or_else(clock);
+        tell(&format!("{name}: CATENA_SEED={seed}"));
+        Seed(seed)
     }
 
     /// The next number.

@@ -3,6 +3,7 @@
 //! All threads of the program are followed, and no process that it starts. Out of reach is what happens between two
 //! system calls, and a child between clone(2) and execve(2) beyond the instant at which it was made.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
@@ -29,12 +30,30 @@ pub enum Stop {
     Vfork,
 }
 
+/// Where the program stands still, in words that are the same in the next run of the same call: how many other
+/// system calls came before differs with what its threads wait for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Which thread, in the order of their births.
+    pub thread: usize,
+    /// The system call and what it is about, numbers masked.
+    pub call: String,
+    /// Which of these of this thread, from 0.
+    pub nth: usize,
+}
+
 /// A program that stands still whenever its owner looks at it.
 #[derive(Debug)]
 pub struct Tracee {
     holder: Child,
     leader: Pid,
     threads: Vec<Pid>,
+    /// All threads that there ever were.
+    born: Vec<Pid>,
+    /// How often each call was met.
+    met: BTreeMap<(usize, String), usize>,
+    /// Where it stands.
+    place: Option<Place>,
     /// Who has to be told to go on.
     stopped: Option<Pid>,
     /// A child that was made and has not run yet.
@@ -70,8 +89,19 @@ impl Tracee {
             | Options::PTRACE_O_TRACEVFORK
             | Options::PTRACE_O_EXITKILL;
         ptrace::seize(leader, options).expect("ptrace(2) of a process of ours");
-        let mut tracee =
-            Tracee { holder, leader, threads: vec![leader], stopped: None, newborn: None, out, err, start };
+        let mut tracee = Tracee {
+            holder,
+            leader,
+            threads: vec![leader],
+            born: vec![leader],
+            met: BTreeMap::new(),
+            place: None,
+            stopped: None,
+            newborn: None,
+            out,
+            err,
+            start,
+        };
         let mut pipe = tracee.holder.stdin.take().expect("a piped stdin");
         pipe.write_all(b"go\n")
             .and_then(|()| pipe.write_all(stdin))
@@ -94,6 +124,21 @@ impl Tracee {
                 other => panic!("the program was not started: {other:?}: {}", tracee.err.text()),
             }
         }
+    }
+
+    /// Where it stands still.
+    pub fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
+
+    /// Lets it go on to the place; whether it came there.
+    pub fn reach(&mut self, place: &Place) -> bool {
+        while self.next().is_some() {
+            if self.place.as_ref() == Some(place) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Lets the system call before which it stands fail with this error, without any effect.
@@ -131,7 +176,7 @@ impl Tracee {
                             self.newborn = Some(event_pid(thread));
                             self.release_newborn();
                         } else if event == Event::PTRACE_EVENT_CLONE as i32 {
-                            self.threads.push(event_pid(thread));
+                            self.birth(event_pid(thread));
                         }
                     }
                     let signal =
@@ -157,13 +202,20 @@ impl Tracee {
         line.trim().trim_end_matches(" kB").parse().expect("VmHWM in kB")
     }
 
-    /// The bytes of a string in its memory, such as a path.
-    pub fn string(&self, address: u64) -> Option<String> {
+    /// Up to this many bytes of its memory.
+    pub fn bytes(&self, address: u64, count: usize) -> Option<Vec<u8>> {
         use std::os::unix::fs::FileExt;
         let memory = fs::File::open(format!("/proc/{}/mem", self.leader)).ok()?;
-        let mut bytes = vec![0; 4096];
+        let mut bytes = vec![0; count];
         let count = memory.read_at(&mut bytes, address).ok()?;
-        let end = bytes[..count].iter().position(|byte| *byte == 0)?;
+        bytes.truncate(count);
+        Some(bytes)
+    }
+
+    /// The bytes of a string in its memory, such as a path.
+    pub fn string(&self, address: u64) -> Option<String> {
+        let bytes = self.bytes(address, 4096)?;
+        let end = bytes.iter().position(|byte| *byte == 0)?;
         String::from_utf8(bytes[..end].to_vec()).ok()
     }
 
@@ -171,6 +223,55 @@ impl Tracee {
     pub fn descriptor(&self, fd: u64) -> Option<String> {
         let path = fs::read_link(format!("/proc/{}/fd/{fd}", self.leader)).ok()?;
         path.into_os_string().into_string().ok()
+    }
+
+    /// What a system call is about: a path or what a descriptor is, numbers masked.
+    fn subject(&self, number: i64, arguments: [u64; 6]) -> String {
+        let subject = match number {
+            libc::SYS_openat | libc::SYS_newfstatat | libc::SYS_statx => self.string(arguments[1]),
+            libc::SYS_mkdir
+            | libc::SYS_rename
+            | libc::SYS_unlink
+            | libc::SYS_rmdir
+            | libc::SYS_access
+            | libc::SYS_readlink => self.string(arguments[0]),
+            libc::SYS_read
+            | libc::SYS_write
+            | libc::SYS_close
+            | libc::SYS_pread64
+            | libc::SYS_fsync
+            | libc::SYS_fdatasync
+            | libc::SYS_flock
+            | libc::SYS_fstat
+            | libc::SYS_getdents64
+            | libc::SYS_fcntl
+            | libc::SYS_ftruncate
+            | libc::SYS_setns
+            | libc::SYS_sendto
+            | libc::SYS_recvfrom => self.descriptor(arguments[0]),
+            _ => None,
+        };
+        let mut masked = String::new();
+        for letter in subject.unwrap_or_default().chars() {
+            if !letter.is_ascii_digit() {
+                masked.push(letter);
+            } else if !masked.ends_with('#') {
+                masked.push('#');
+            }
+        }
+        masked
+    }
+
+    fn came_to(&mut self, thread: Pid, call: String) {
+        let thread = self.born.iter().position(|born| *born == thread).unwrap_or_default();
+        let count = self.met.entry((thread, call.clone())).or_default();
+        self.place = Some(Place { thread, call, nth: *count });
+        *count += 1;
+    }
+
+    fn birth(&mut self, thread: Pid) {
+        self.threads.push(thread);
+        self.born.push(thread);
     }
 
     fn go_on(&mut self) {
@@ -270,17 +371,20 @@ impl Iterator for Tracee {
                         && let Some((number, arguments)) = system_call(thread)
                     {
                         self.stopped = Some(thread);
+                        let subject = self.subject(number, arguments);
+                        self.came_to(thread, format!("{} {subject}", name(number)).trim_end().to_owned());
                         return Some(Stop::Entry { thread, number, arguments });
                     }
                     resume(thread, None);
                 }
                 WaitStatus::PtraceEvent(_, _, event) if event == Event::PTRACE_EVENT_CLONE as i32 => {
-                    self.threads.push(event_pid(thread));
+                    self.birth(event_pid(thread));
                     resume(thread, None);
                 }
                 WaitStatus::PtraceEvent(_, _, event) if event == Event::PTRACE_EVENT_VFORK as i32 => {
                     self.stopped = Some(thread);
                     self.newborn = Some(event_pid(thread));
+                    self.came_to(thread, "birth of a delegate".to_owned());
                     return Some(Stop::Vfork);
                 }
                 WaitStatus::PtraceEvent(..) => resume(thread, None),
@@ -346,6 +450,28 @@ pub fn name(number: i64) -> String {
         (libc::SYS_write, "write"),
         (libc::SYS_openat, "openat"),
         (libc::SYS_close, "close"),
+        (libc::SYS_fstat, "fstat"),
+        (libc::SYS_newfstatat, "newfstatat"),
+        (libc::SYS_getdents64, "getdents64"),
+        (libc::SYS_pread64, "pread64"),
+        (libc::SYS_access, "access"),
+        (libc::SYS_rmdir, "rmdir"),
+        (libc::SYS_fdatasync, "fdatasync"),
+        (libc::SYS_ftruncate, "ftruncate"),
+        (libc::SYS_connect, "connect"),
+        (libc::SYS_set_tid_address, "set_tid_address"),
+        (libc::SYS_set_robust_list, "set_robust_list"),
+        (libc::SYS_rseq, "rseq"),
+        (libc::SYS_vfork, "vfork"),
+        (libc::SYS_madvise, "madvise"),
+        (libc::SYS_epoll_create1, "epoll_create1"),
+        (libc::SYS_eventfd2, "eventfd2"),
+        (libc::SYS_pidfd_open, "pidfd_open"),
+        (libc::SYS_pidfd_send_signal, "pidfd_send_signal"),
+        (libc::SYS_kill, "kill"),
+        (libc::SYS_getrandom, "getrandom"),
+        (libc::SYS_sched_yield, "sched_yield"),
+        (libc::SYS_sched_getaffinity, "sched_getaffinity"),
         (libc::SYS_poll, "poll"),
         (libc::SYS_mmap, "mmap"),
         (libc::SYS_munmap, "munmap"),

@@ -185,19 +185,38 @@ impl World {
         found
     }
 
-    /// The command lines of the processes that live in the world, without those that hold it.
-    pub fn processes(&self) -> Vec<String> {
+    /// The folders in /proc of the processes that live in the world.
+    fn process_folders(&self) -> Vec<PathBuf> {
         let ours = fs::metadata(format!("/proc/{}/ns/pid_for_children", self.holder.id()))
             .expect("the world's PID namespace");
-        let mut found = Vec::new();
-        for entry in fs::read_dir("/proc").expect("/proc").flatten() {
-            let folder = entry.path();
-            let Ok(namespace) = fs::metadata(folder.join("ns/pid")) else {
-                continue; // Not a process, or gone meanwhile.
-            };
-            if (namespace.dev(), namespace.ino()) != (ours.dev(), ours.ino()) {
-                continue;
+        let all = fs::read_dir("/proc").expect("/proc").flatten().map(|entry| entry.path());
+        all.filter(|folder| {
+            // Not a process, or gone meanwhile.
+            let Ok(namespace) = fs::metadata(folder.join("ns/pid")) else { return false };
+            (namespace.dev(), namespace.ino()) == (ours.dev(), ours.ino())
+        })
+        .collect()
+    }
+
+    /// Notes the largest resident size so far of each program that runs in the world, in KiB, by its name (VmHWM of
+    /// proc(5)).
+    pub fn note_peaks(&self, peaks: &mut BTreeMap<String, u64>) {
+        for folder in self.process_folders() {
+            let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
+            let value = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+            let peak: Option<u64> =
+                value("VmHWM:").and_then(|text| text.trim_end_matches(" kB").parse().ok());
+            if let (Some(name), Some(peak)) = (value("Name:"), peak) {
+                let known = peaks.entry(name.to_owned()).or_default();
+                *known = peak.max(*known);
             }
+        }
+    }
+
+    /// The command lines of the processes that live in the world, without those that hold it.
+    pub fn processes(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for folder in self.process_folders() {
             // A zombie has no command line.
             let line = fs::read(folder.join("cmdline")).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).replace('\0', " ");

@@ -1,14 +1,16 @@
 //! Every way in which a delegate can fail, at each position of three, in ADD, CHECK and DEL. The expected codes are
-//! written down by hand; 0 is success.
+//! written down by hand; 0 is success. The delegates make links with default routes, of which the middle one's is asked
+//! for: an ADD that fails must have put back the first one's before that is deleted.
 
 use std::fs::File;
 use std::time::Duration;
 
+use catena_tests::conf::{self, Stack, asking};
 use catena_tests::ground::{self, FIRST_BIN, POSITIONS, ifname, made, network, nothing_left, program};
 use catena_tests::runtime::{Pod, Reply};
 use catena_tests::sample::{self, Seed};
 use catena_tests::scripted;
-use catena_tests::state::Traces;
+use catena_tests::state::{Traces, defaults, via};
 use catena_tests::world::{OWN_BIN, World};
 use serde_json::{Value, json};
 
@@ -80,6 +82,37 @@ fn table() -> Vec<Row> {
     ]
 }
 
+/// Where each DEL notes the default routes that it finds in the pod.
+const NOTES: &str = "/run/scripted/notes";
+
+/// A network's delegate: a file as in [`ground::script`], and a link, with a default route for the first two.
+fn script(position: usize) -> Value {
+    let mut script = ground::script(position);
+    let n = u8::try_from(position).expect("one of three");
+    let link = scripted::veth(&network(position), n, Stack::V4, position < 2);
+    let sh = |step: &Value| step["sh"].as_str().expect("a script").to_owned();
+    let add = [sh(&script["ADD"]), sh(&link["script"]["ADD"])].join("\n");
+    script["ADD"] = json!({"sh": add, "result": link["script"]["ADD"]["result"]});
+    let note = format!(
+        "if [ -n \"$CNI_NETNS\" ]; then\n\
+         echo {} $(nsenter --net=$CNI_NETNS ip route show default) >>{NOTES}\n\
+         fi",
+        network(position)
+    );
+    script["DEL"]["sh"] = json!([note, sh(&script["DEL"]), sh(&link["script"]["DEL"])].join("\n"));
+    script
+}
+
+/// All three; the second is asked for the default route.
+fn config() -> Value {
+    let mut outer = ground::config();
+    for position in POSITIONS {
+        outer["delegates"][position]["script"] = script(position);
+    }
+    outer["delegates"][1] = asking(&outer["delegates"][1], &[&conf::gateway(1, conf::Family::V4)]);
+    outer
+}
+
 /// A fault while it is there.
 struct Applied<'w> {
     world: &'w World,
@@ -92,7 +125,7 @@ impl<'w> Applied<'w> {
     fn apply(world: &'w World, row: &Row, command: &str, code: i64, position: usize) -> Applied<'w> {
         let program = program(position);
         let mut busy = None;
-        let mut script = ground::script(position);
+        let mut script = script(position);
         match &row.fault {
             Fault::Missing => drop(world.sh(&format!("rm {OWN_BIN}/{program}"))),
             Fault::File(sh) => drop(world.sh(&format!("bin={OWN_BIN} program={program}; {sh}"))),
@@ -126,7 +159,7 @@ impl<'w> Applied<'w> {
              rm -f {OWN_BIN}/{program}; cp {OWN_BIN}/scripted {OWN_BIN}/{program}\n\
              if [ -e /run/daemon ]; then kill $(cat /run/daemon); rm /run/daemon; fi"
         ));
-        scripted::change(self.world, &network(self.position), &ground::script(self.position));
+        scripted::change(self.world, &network(self.position), &script(self.position));
     }
 }
 
@@ -143,15 +176,28 @@ fn expect(reply: &Reply, code: i64, position: usize, cell: &str) {
 fn cell(pod: &Pod<'_>, before: &Traces, row: &Row, command: usize, position: usize) {
     let name = ["ADD", "CHECK", "DEL"][command];
     let cell = format!("{}: {name} at position {position}", row.name);
-    let (world, conf, code) = (pod.world, ground::config(), row.codes[command]);
+    let (world, conf, code) = (pod.world, config(), row.codes[command]);
     ground::set_deadlines(world, if row.slow { 1 } else { 30 }, 30, 60);
     if name == "ADD" {
         let fault = Applied::apply(world, row, name, code, position);
+        world.sh(&format!("rm -f {NOTES}"));
         let reply = pod.add(&conf);
         expect(&reply, code, position, &cell);
         fault.heal();
         if code != 0 {
             nothing_left(world, before, &pod.netns, &format!("{cell}, after the failed ADD"));
+            if position > 0 {
+                let notes = world.read(NOTES);
+                let first = notes.lines().find(|line| line.starts_with("net0 "));
+                assert_eq!(
+                    first.map(str::trim),
+                    Some("net0 default via 10.90.0.1 dev eth0"),
+                    "{cell}, when the first delegate was deleted"
+                );
+            }
+        } else {
+            let owner = via(&conf::gateway(1, conf::Family::V4), "net1", 0);
+            assert_eq!(defaults(world, &pod.netns, conf::Family::V4), [owner], "{cell}");
         }
     } else {
         let result = pod.add(&conf).result();
@@ -173,8 +219,7 @@ fn cell(pod: &Pod<'_>, before: &Traces, row: &Row, command: usize, position: usi
 
 #[test]
 fn a_delegate_fails() {
-    let mut seed = Seed::from_env();
-    let value = seed.value();
+    let mut seed = Seed::of_test("delegates");
     let mut cells = Vec::new();
     for row in table() {
         let row = std::sync::Arc::new(row);
@@ -194,7 +239,7 @@ fn a_delegate_fails() {
             scope.spawn(|| {
                 let world = ground::world();
                 let pod = ground::pod(&world, "pod");
-                let conf = ground::config();
+                let conf = config();
                 ground::set_deadlines(&world, 30, 30, 60);
                 pod.add(&conf).result();
                 pod.del(&conf, None).done();
@@ -208,5 +253,5 @@ fn a_delegate_fails() {
             });
         }
     });
-    sample::tell(&format!("delegates: {count} cells of fault, command and position, CATENA_SEED={value}"));
+    sample::tell(&format!("delegates: {count} cells of fault, command and position"));
 }

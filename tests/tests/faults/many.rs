@@ -1,13 +1,15 @@
 //! 200 sandboxes at once: added together, deleted in random order with duplicates, asked for their status all the
-//! time, collected by GC.
+//! time, collected by GC. The delegates that only make files speak 1.1.0, so STATUS and GC reach them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use catena_tests::conf::{self, Stack, asking, gateway};
-use catena_tests::ground::{self, made};
+use catena_tests::ground::{self, POSITIONS, made};
 use catena_tests::runtime::{Pod, gc_conf};
 use catena_tests::sample::{self, Seed};
+use catena_tests::scripted;
 use catena_tests::state::{self, Traces};
 use catena_tests::trace::{Stop, Tracee};
 use catena_tests::world::World;
@@ -33,6 +35,10 @@ fn light() -> Value {
     let mut conf = ground::config();
     conf["cniVersion"] = json!("1.1.0");
     conf["name"] = json!("light");
+    for delegate in conf["delegates"].as_array_mut().expect("a list") {
+        delegate["cniVersion"] = json!("1.1.0");
+        delegate["script"]["ADD"]["result"]["cniVersion"] = json!("1.1.0");
+    }
     conf
 }
 
@@ -105,6 +111,42 @@ impl<'w> Crowd<'w> {
     }
 }
 
+/// Does some work, and notes meanwhile what memory each program takes.
+fn watched<T>(world: &World, peaks: &mut BTreeMap<String, u64>, work: impl FnOnce() -> T) -> T {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                world.note_peaks(peaks);
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        // A work that fails must not leave the watcher for ever.
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        stop.store(true, Ordering::Relaxed);
+        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// The files that the delegates of these sandboxes have made.
+fn files(indexes: impl Iterator<Item = usize>) -> BTreeSet<String> {
+    let of = |index| POSITIONS.map(|position| format!("id-p{index}.{}", ground::network(position)));
+    indexes.flat_map(of).collect()
+}
+
+fn now_made(world: &World) -> BTreeSet<String> {
+    made(world).into_iter().collect()
+}
+
+/// How often each of the delegates that speak 1.1.0 was called with a command.
+fn reached(world: &World, command: &str) -> [usize; 3] {
+    let lines = scripted::call_lines(world);
+    POSITIONS.map(|position| {
+        let start = format!("{command} {} ", ground::network(position));
+        lines.iter().filter(|line| line.starts_with(&start)).count()
+    })
+}
+
 /// VmHWM of a call in KiB, from proc(5) at its last system call.
 fn peak(mut tracee: Tracee) -> u64 {
     let mut peak = 0;
@@ -119,8 +161,7 @@ fn peak(mut tracee: Tracee) -> u64 {
 
 #[test]
 fn two_hundred_sandboxes() {
-    let mut seed = Seed::from_env();
-    let value = seed.value();
+    let mut seed = Seed::of_test("many");
     let world = ground::world();
     let crowd = Crowd::new(&world);
     // What belongs to others: another network's attachment in a namespace of its own.
@@ -136,10 +177,12 @@ fn two_hundred_sandboxes() {
 
     let stop = AtomicBool::new(false);
     let refused = AtomicUsize::new(0);
+    let mut peaks = BTreeMap::new();
+    world.sh("rm -f /run/scripted/calls.jsonl");
     let (adding, deleting, asked) = std::thread::scope(|scope| {
         let asked = scope.spawn(|| crowd.poll_status(&stop));
-        let adding = crowd.add();
-        assert_eq!(made(&world).len(), (ALL - REAL) * 3);
+        let adding = watched(&world, &mut peaks, || crowd.add());
+        assert_eq!(now_made(&world), files(REAL..ALL));
         let start = Instant::now();
         // Each pod: sometimes an ADD although it lives, then two DELs at the same time; all pods in random order.
         let order = seed.shuffle((0..ALL).collect());
@@ -169,22 +212,46 @@ fn two_hundred_sandboxes() {
     });
     assert_eq!(made(&world), Vec::<String>::new());
     Traces::of(&world, Some(&foreign.netns)).same_as(&before, "after all DELs");
+    let polled = reached(&world, "STATUS");
+    assert!(polled.iter().all(|count| *count == asked / 2), "{asked} STATUS, {polled:?} reached");
 
     crowd.add();
-    for (conf, range) in [(&crowd.real, 0..REAL), (&crowd.light, REAL..ALL)] {
-        let kept: Vec<(&str, &str)> = range
-            .clone()
-            .filter(|index| index % 2 == 0)
-            .map(|index| (crowd.pods[index].id.as_str(), "eth0"))
-            .collect();
-        crowd.pods[0].call("catena", "GC", &gc_conf(conf, &kept)).done();
-        for index in range {
-            let links = state::links(&world, Some(&crowd.pods[index].netns));
-            let expected: &[&str] = if index < REAL && index % 2 == 0 { &["eth0", "net1"] } else { &[] };
-            assert_eq!(links, expected, "p{index} after GC");
+    world.sh("rm -f /run/scripted/calls.jsonl");
+    let stop = AtomicBool::new(false);
+    let asked_in_gc = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| crowd.poll_status(&stop));
+        for (conf, range) in [(&crowd.real, 0..REAL), (&crowd.light, REAL..ALL)] {
+            let kept: Vec<(&str, &str)> = range
+                .clone()
+                .filter(|index| index % 2 == 0)
+                .map(|index| (crowd.pods[index].id.as_str(), "eth0"))
+                .collect();
+            let reply = crowd.pods[0].call("catena", "GC", &gc_conf(conf, &kept));
+            stop.store(range.end == ALL || reply.output.exit != Some(0), Ordering::Relaxed);
+            reply.done();
+            for index in range {
+                let links = state::links(&world, Some(&crowd.pods[index].netns));
+                let expected: &[&str] = if index < REAL && index % 2 == 0 { &["eth0", "net1"] } else { &[] };
+                assert_eq!(links, expected, "p{index} after GC");
+            }
         }
+        asked.join().expect("the polling of STATUS")
+    });
+    assert!(asked_in_gc > 0, "no STATUS while GC was at work");
+    assert_eq!(now_made(&world), files((REAL..ALL).filter(|index| index % 2 == 0)));
+    // Each delegate was told which attachments of its own network are still there.
+    assert_eq!(reached(&world, "GC"), [1; 3]);
+    for call in scripted::calls(&world).iter().filter(|call| call["command"] == "GC") {
+        let valid = call["stdin"]["cni.dev/valid-attachments"].as_array().expect("a list");
+        let told: BTreeSet<String> = valid
+            .iter()
+            .map(|one| format!("{} {}", one["containerID"], one["ifname"]).replace('"', ""))
+            .collect();
+        let position = POSITIONS.into_iter().find(|at| call["stdin"]["name"] == *ground::network(*at));
+        let ifname = ground::ifname(position.expect("one of the three"));
+        let live = (REAL..ALL).filter(|index| index % 2 == 0).map(|index| format!("id-p{index} {ifname}"));
+        assert_eq!(told, live.collect(), "{}", call["plugin"]);
     }
-    assert_eq!(made(&world).len(), (ALL - REAL) * 3 / 2);
     crowd.pods[0].call("catena", "GC", &gc_conf(&crowd.real, &[])).done();
     crowd.pods[0].call("catena", "GC", &gc_conf(&crowd.light, &[])).done();
     assert_eq!(made(&world), Vec::<String>::new());
@@ -198,10 +265,15 @@ fn two_hundred_sandboxes() {
     let ptp = &crowd.real["delegates"][0];
     let peak_of_ptp = peak(pod.trace("ptp", "ADD", ptp));
     pod.del_list(ptp, None);
+    peaks.retain(|name, _| {
+        ["catena", "ptp", "bridge", "host-local", "s0", "s1", "s2"].contains(&name.as_str())
+    });
+    assert!(peaks.contains_key("catena") && peaks.contains_key("ptp"), "{peaks:?}");
     sample::tell(&format!(
         "many: {ALL} sandboxes added in {adding:?}, delegates alone {:?}; deleted twice in {deleting:?} with {} ADDs of \
-         live ones, delegates alone once {:?}; {asked} STATUS meanwhile; peak memory of an ADD {peak_of_catena} KiB, of \
-         ptp's alone {peak_of_ptp} KiB; CATENA_SEED={value}",
+         live ones, delegates alone once {:?}; {asked} STATUS meanwhile, {asked_in_gc} during GC; peak memory of an ADD \
+         {peak_of_catena} KiB, of ptp's alone {peak_of_ptp} KiB; largest seen of each program while all were added, in \
+         KiB: {peaks:?}",
         alone.0,
         refused.load(Ordering::Relaxed),
         alone.1

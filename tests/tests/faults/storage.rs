@@ -2,9 +2,10 @@
 //! codes of ADD, CHECK, DEL and STATUS are written down by hand; 0 is success. Whatever happened, a later DEL cleans
 //! all.
 
-use catena_tests::ground::{self, made, nothing_left};
+use catena_tests::ground::{self, POSITIONS, made, nothing_left};
 use catena_tests::runtime::{Pod, Reply};
 use catena_tests::sample;
+use catena_tests::scripted;
 use catena_tests::state::Traces;
 use catena_tests::world::{World, finish};
 use serde_json::json;
@@ -26,7 +27,12 @@ struct Row {
     codes: [i64; 4],
     /// A word of each error.
     word: &'static str,
+    /// Whether the delegates' DEL is done all the same where DEL says that it failed.
+    deletes: bool,
 }
+
+const DONE: bool = true;
+const NOT_DONE: bool = false;
 
 const fn row(
     name: &'static str,
@@ -36,7 +42,12 @@ const fn row(
     codes: [i64; 4],
     word: &'static str,
 ) -> Row {
-    Row { name, prepare, apply, heal, codes, word }
+    Row { name, prepare, apply, heal, codes, word, deletes: DONE }
+}
+
+/// A row whose DEL fails, and what it has done by then.
+const fn failing(deletes: bool, row: Row) -> Row {
+    Row { deletes, ..row }
 }
 
 /// A file system of its own for a folder, small.
@@ -51,95 +62,129 @@ const MODULE: &str =
 const TABLE: &[Row] = &[
     row("state full", STATE, "fill $state", "rm $state/fill", [5, 0, 0, 0], "space"),
     row("state without inodes", STATE, "take $state", "rm $state/fill*", [5, 0, 0, 0], "space"),
-    row(
-        "state read-only",
-        STATE,
-        "mount -o remount,ro $state",
-        "mount -o remount,rw $state",
-        [5, 0, 5, 0],
-        "read-only",
+    // Its lock cannot be had.
+    failing(
+        NOT_DONE,
+        row(
+            "state read-only",
+            STATE,
+            "mount -o remount,ro $state",
+            "mount -o remount,rw $state",
+            [5, 0, 5, 0],
+            "read-only",
+        ),
     ),
-    row(
-        "state another user's",
-        "mkdir -p -m 0700 $state",
-        "chown 1000 $state",
-        "chown 0 $state",
-        [5, 5, 5, 5],
-        "another user",
+    failing(
+        NOT_DONE,
+        row(
+            "state another user's",
+            "mkdir -p -m 0700 $state",
+            "chown 1000 $state",
+            "chown 0 $state",
+            [5, 5, 5, 5],
+            "another user",
+        ),
     ),
-    row(
-        "state writable by others",
-        "mkdir -p -m 0700 $state",
-        "chmod 0777 $state",
-        "chmod 0700 $state",
-        [5, 5, 5, 5],
-        "by others",
+    failing(
+        NOT_DONE,
+        row(
+            "state writable by others",
+            "mkdir -p -m 0700 $state",
+            "chmod 0777 $state",
+            "chmod 0700 $state",
+            [5, 5, 5, 5],
+            "by others",
+        ),
     ),
-    row(
-        "state no folder",
-        "mkdir -p /var/lib/catena",
-        "if [ -d $state ]; then mv $state $state.away; fi; touch $state",
-        "rm $state; if [ -d $state.away ]; then mv $state.away $state; fi",
-        [5, 5, 5, 5],
-        "not a folder",
+    failing(
+        NOT_DONE,
+        row(
+            "state no folder",
+            "mkdir -p /var/lib/catena",
+            "if [ -d $state ]; then mv $state $state.away; fi; touch $state",
+            "rm $state; if [ -d $state.away ]; then mv $state.away $state; fi",
+            [5, 5, 5, 5],
+            "not a folder",
+        ),
     ),
     row("cache full", CACHE, "fill $cache/results", "rm $cache/results/fill", [5, 0, 0, 0], "space"),
-    row(
-        "cache read-only",
-        CACHE,
-        "mount -o remount,ro $cache/results",
-        "mount -o remount,rw $cache/results",
-        [5, 0, 5, 0],
-        "read-only",
+    failing(
+        DONE,
+        row(
+            "cache read-only",
+            CACHE,
+            "mount -o remount,ro $cache/results",
+            "mount -o remount,rw $cache/results",
+            [5, 0, 5, 0],
+            "read-only",
+        ),
     ),
     row("status full", STATUS, "fill $status", "rm $status/fill", [5, 0, 0, 0], "space"),
-    row(
-        "status read-only",
-        STATUS,
-        "mount -o remount,ro $status",
-        "mount -o remount,rw $status",
-        [5, 0, 5, 0],
-        "read-only",
+    failing(
+        DONE,
+        row(
+            "status read-only",
+            STATUS,
+            "mount -o remount,ro $status",
+            "mount -o remount,rw $status",
+            [5, 0, 5, 0],
+            "read-only",
+        ),
     ),
-    row(
-        "cache another user's",
-        "mkdir -p -m 0700 $cache/results",
-        "chown 1000 $cache/results",
-        "chown 0 $cache/results",
-        [5, 0, 5, 0],
-        "owner is user 1000",
+    failing(
+        DONE,
+        row(
+            "cache another user's",
+            "mkdir -p -m 0700 $cache/results",
+            "chown 1000 $cache/results",
+            "chown 0 $cache/results",
+            [5, 0, 5, 0],
+            "owner is user 1000",
+        ),
     ),
-    row(
-        "cache writable by others",
-        "mkdir -p -m 0700 $cache/results",
-        "chmod 0777 $cache/results",
-        "chmod 0700 $cache/results",
-        [5, 0, 5, 0],
-        "others may write",
+    failing(
+        DONE,
+        row(
+            "cache writable by others",
+            "mkdir -p -m 0700 $cache/results",
+            "chmod 0777 $cache/results",
+            "chmod 0700 $cache/results",
+            [5, 0, 5, 0],
+            "others may write",
+        ),
     ),
-    row(
-        "cache a link",
-        "mkdir -p -m 0700 $cache/results /tmp/elsewhere",
-        "mv $cache/results $cache/away; ln -s /tmp/elsewhere $cache/results",
-        "if [ -d $cache/away ]; then rm $cache/results; mv $cache/away $cache/results; fi",
-        [5, 0, 5, 0],
-        "not a folder",
+    failing(
+        DONE,
+        row(
+            "cache a link",
+            "mkdir -p -m 0700 $cache/results /tmp/elsewhere",
+            "mv $cache/results $cache/away; ln -s /tmp/elsewhere $cache/results",
+            "if [ -d $cache/away ]; then rm $cache/results; mv $cache/away $cache/results; fi",
+            [5, 0, 5, 0],
+            "not a folder",
+        ),
     ),
-    row(
-        "status another user's",
-        "mkdir -p -m 0700 $status/status",
-        "chown 1000 $status/status",
-        "chown 0 $status/status",
-        [5, 0, 5, 0],
-        "owner is user 1000",
+    failing(
+        DONE,
+        row(
+            "status another user's",
+            "mkdir -p -m 0700 $status/status",
+            "chown 1000 $status/status",
+            "chown 0 $status/status",
+            [5, 0, 5, 0],
+            "owner is user 1000",
+        ),
     ),
-    row(
-        "status writable by others",
-        "mkdir -p -m 0700 $status/status",
-        "chmod 0777 $status/status",
-        "chmod 0700 $status/status",
-        [5, 0, 5, 0],
-        "others may write",
+    failing(
+        DONE,
+        row(
+            "status writable by others",
+            "mkdir -p -m 0700 $status/status",
+            "chmod 0777 $status/status",
+            "chmod 0700 $status/status",
+            [5, 0, 5, 0],
+            "others may write",
+        ),
     ),
     row("entry garbage", "", "if [ -e $entry ]; then echo garbage >$entry; fi", "", [0, 5, 0, 0], "damaged"),
     row("entry empty", "", "if [ -e $entry ]; then : >$entry; fi", "", [0, 5, 0, 0], "damaged"),
@@ -336,9 +381,8 @@ fn all_commands(row: &Row) {
     let result = pod.add(&conf).result();
     run(&world, row.apply);
     expect(&pod.del(&conf, Some(&result)), row, 2, &cell("DEL"));
-    if row.codes[2] == 0 {
-        assert_eq!(made(&world), Vec::<String>::new(), "{}", cell("DEL"));
-    }
+    let expected = if row.deletes { Vec::new() } else { there };
+    assert_eq!(made(&world), expected, "{}", cell("DEL"));
     clean(&pod, &cell("DEL"));
 }
 
@@ -356,6 +400,62 @@ fn a_file_operation_fails() {
         }
     });
     sample::tell(&format!("storage: {} rows with ADD, CHECK, DEL and STATUS", TABLE.len()));
+}
+
+/// Without an entry in the ledger DEL gives delegates what the cache has. A result that cannot be had stops no delegate.
+#[test]
+fn a_cached_result_that_the_ledger_has_not() {
+    const LOG: &str = "/var/log/catena.log";
+    let world = ground::world();
+    world.sh("mkdir -p /var/log");
+    let pod = ground::pod(&world, "pod");
+    let mut conf = ground::config();
+    conf["logFile"] = json!(LOG);
+    pod.add(&conf).result();
+    pod.del(&conf, None).done();
+    let before = Traces::of(&world, Some(&pod.netns));
+    for (name, apply, note, handed_on) in [
+        ("whole", "true", None, true),
+        ("garbage", "echo { >$file", Some("is damaged"), false),
+        ("a list", "echo [] >$file", Some("is damaged"), false),
+        ("empty", ": >$file", Some("is damaged"), false),
+        ("cut off", "truncate -s -20 $file", Some("is damaged"), false),
+        ("gone", "rm $file", None, false),
+        // The folder is catena's alone, so nobody else has put it there.
+        ("another user's", "chown 1000 $file", None, true),
+        ("a link to nowhere", "ln -sf /nowhere $file", None, false),
+        ("a folder", "rm $file; mkdir $file", Some("cannot be read"), false),
+    ] {
+        for position in POSITIONS {
+            let cell = format!("{name} at position {position}");
+            let (network, ifname) = (ground::network(position), ground::ifname(position));
+            pod.add(&conf).result();
+            run(&world, &format!("rm $entry; file=$cache/results/{network}-id-pod-{ifname}; {apply}"));
+            world.sh(&format!("rm -f {LOG} /run/scripted/calls.jsonl"));
+            let reply = pod.del(&conf, None);
+            if name == "a folder" {
+                reply.fails_with(5, &["cache file"]);
+                run(&world, &format!("rmdir $cache/results/{network}-id-pod-{ifname}"));
+            } else {
+                reply.done();
+            }
+            let log = world.read(LOG);
+            assert_eq!(log.contains("cache file"), note.is_some() || name == "a folder", "{cell}: {log}");
+            assert!(log.contains(note.unwrap_or_default()), "{cell}: {log}");
+            assert_eq!(made(&world), Vec::<String>::new(), "{cell}");
+            let calls = scripted::calls(&world);
+            let order: Vec<String> = POSITIONS.iter().rev().map(|at| ground::network(*at)).collect();
+            let names: Vec<&str> =
+                calls.iter().map(|call| call["stdin"]["name"].as_str().unwrap_or_default()).collect();
+            assert_eq!(names, order, "{cell}");
+            for (call, at) in calls.iter().zip(POSITIONS.iter().rev()) {
+                let expected = handed_on || *at != position;
+                assert_eq!(call["stdin"].get("prevResult").is_some(), expected, "{cell}: {call}");
+            }
+            pod.del(&conf, None).done();
+            nothing_left(&world, &before, &pod.netns, &cell);
+        }
+    }
 }
 
 /// Without rights: every command says what it lacks, and a later DEL with them cleans all.

@@ -270,6 +270,39 @@ fn that_returns_nonsense() {
     misbehaves("nonsense", 106, &[]);
 }
 
+/// All delegates run, and everything goes, whatever the stage does in DEL; the log says what that was.
+#[test]
+fn that_misbehaves_in_del() {
+    const LOG: &str = "/var/log/catena.log";
+    let world = World::new();
+    world.sh("mkdir -p /var/log");
+    install(&world, "bad-del", "bad-del", &["log=true"]);
+    let pod = Pod::new(&world, "pod");
+    let before = Traces::of(&world, Some(&pod.netns));
+    for (way, told) in
+        [("trap", "trapped on purpose"), ("spin", "fuel"), ("deny", "nobody leaves"), ("memory", "memory")]
+    {
+        let mut outer = two(&["10.90.2.1"]);
+        outer["logFile"] = json!(LOG);
+        let mut stages = conf::pipeline(json!({}));
+        let stage = json!({"stage": "bad-del", "config": {"del": way}});
+        stages.as_array_mut().expect("a list").push(stage);
+        outer["pipeline"] = stages;
+        let result = pod.add(&outer).result();
+        world.sh(&format!("rm -f {LOG} /run/scripted/calls.jsonl"));
+        pod.del(&outer, Some(&result)).done();
+        let log = world.read(LOG);
+        for network in ["one", "two"] {
+            let line = log.lines().find(|line| line.contains("bad-del") && line.contains(network));
+            let line = line.unwrap_or_else(|| panic!("{way}: no line about the stage on {network}: {log}"));
+            assert!(line.contains(told), "{way}: {line}");
+        }
+        assert_eq!(scripted::call_lines(&world), ["DEL two net1", "DEL one eth0"], "{way}");
+        Traces::of(&world, Some(&pod.netns)).same_as(&before, &format!("after DEL with {way}"));
+        pod.without_netns().del(&outer, None).done();
+    }
+}
+
 #[test]
 fn a_module_that_is_gone_stops_no_del() {
     let world = World::new();

@@ -1,10 +1,10 @@
 //! What a config on stdin, which a tenant may have written, can and cannot do to what the node's owner wants.
 
 use catena_tests::conf::{self, Family, Stack};
-use catena_tests::runtime::{Pod, with_previous};
+use catena_tests::runtime::{Pod, gc_conf, with_previous};
 use catena_tests::scripted;
 use catena_tests::state::{Traces, defaults, via};
-use catena_tests::world::World;
+use catena_tests::world::{CATENACTL, World};
 use serde_json::{Value, json};
 
 use crate::modules::{install, node_file};
@@ -304,4 +304,128 @@ fn a_repeated_key_of_a_nodes_file_is_refused() {
     let pod = Pod::new(&world, "pod");
     pod.add(&one()).fails_with(7, &["/etc/catena/node.json", "modules.probe is there more than once"]);
     assert!(scripted::call_lines(&world).is_empty());
+}
+
+/// DEL works from the ledger: what a config says by then, even another pod's networks, changes nothing for that pod.
+#[test]
+fn a_changed_config_reaches_no_other_pod() {
+    let world = World::new();
+    let [pod, other] = ["pod", "other"].map(|name| Pod::new(&world, name));
+    let others = conf::catena(json!([scripted::veth("two", 2, Stack::V4, true)]));
+    let result = pod.add(&one()).result();
+    let other_result = other.add(&others).result();
+    world.sh("rm /run/scripted/calls.jsonl");
+    pod.del(&others, Some(&other_result)).done();
+    assert_eq!(scripted::call_lines(&world), ["DEL one eth0"]);
+    other.check(&others, &other_result).done();
+    // With the entry lost, the config and the runtime's container are all there is; the other's stay the other's.
+    pod.add(&one()).result();
+    world.sh("rm /var/lib/catena/state/id-pod@*.json; rm /run/scripted/calls.jsonl");
+    pod.del(&one(), Some(&result)).done();
+    assert_eq!(scripted::calls(&world)[0]["containerId"], "id-pod");
+    other.check(&others, &other_result).done();
+    other.del(&others, Some(&other_result)).done();
+}
+
+/// A delegate with the name of another network's shares its plugin's store of addresses, and takes nothing out of it that
+/// is another container's.
+#[test]
+fn a_borrowed_network_name_takes_no_other_pods_address() {
+    let world = World::new();
+    let [pod, other] = ["pod", "other"].map(|name| Pod::new(&world, name));
+    let mut own = conf::catena(json!([conf::ptp(1, Stack::V4)]));
+    own["name"] = json!("tenant");
+    let others = conf::catena(json!([conf::ptp(1, Stack::V4)]));
+    let other_result = other.add(&others).result();
+    let kept = Traces::of(&world, Some(&other.netns));
+    let result = pod.add(&own).result();
+    assert_ne!(result["ips"], other_result["ips"]);
+    pod.del(&own, Some(&other_result)).done();
+    own["cniVersion"] = json!("1.1.0");
+    pod.call("catena", "GC", &gc_conf(&own, &[])).done();
+    // host-local remembers whose turn it was.
+    kept.nothing_more_than(&Traces::of(&world, Some(&other.netns)), "after the other's DEL and GC");
+    other.check(&others, &other_result).done();
+    other.del(&others, Some(&other_result)).done();
+}
+
+/// Any file that the node's patterns allow gets lines at its end, and nothing else becomes of it.
+#[test]
+fn a_log_is_only_appended_to() {
+    let world = World::new();
+    world.sh("mkdir -p /var/log/folder.log; echo first >/var/log/auth.log; echo keep >/etc/victim\n\
+              ln -s /etc/victim /var/log/link.log; mkfifo /var/log/pipe.log");
+    let pod = Pod::new(&world, "pod");
+    let logging = |file: &str| {
+        let mut outer = one();
+        outer["logFile"] = json!(file);
+        outer
+    };
+    let outer = logging("/var/log/auth.log");
+    pod.add(&outer).result();
+    pod.del(&outer, None).done();
+    let log = world.read("/var/log/auth.log");
+    let lines: Vec<&str> = log.lines().collect();
+    assert_eq!((lines[0], lines.len()), ("first", 3), "{log}");
+    for line in &lines[1..] {
+        serde_json::from_str::<Value>(line).expect("a JSON line");
+    }
+    for file in ["/var/log/link.log", "/var/log/pipe.log", "/var/log/folder.log"] {
+        pod.add(&logging(file)).fails_with(5, &[file]);
+    }
+    assert_eq!(world.read("/etc/victim"), "keep\n");
+    node_file(&world, json!({"paths": {"log": []}}));
+    pod.add(&outer).fails_with(7, &["logFile"]);
+    assert_eq!(world.read("/var/log/auth.log"), log);
+}
+
+/// Whatever texts say that others wrote, each call has one line in the log, and nothing in it acts on a terminal.
+#[test]
+fn no_log_line_is_forged() {
+    const LOG: &str = "/var/log/catena.log";
+    const MEAN: &str = "x\n{\"level\":\"info\",\"command\":\"FORGED\"}\r\u{1b}[2J\u{9b}31m";
+    let world = World::new();
+    world.sh("mkdir -p /var/log");
+    let mut pod = Pod::new(&world, "pod");
+    pod.args = format!("IgnoreUnknown=1;K8S_POD_NAME={MEAN}");
+    let error = json!({"cniVersion": "1.0.0", "code": 77, "msg": MEAN, "details": MEAN});
+    let telling = scripted::conf(
+        "two",
+        json!({"ADD": {"result": error, "exit": 1}, "DEL": {"result": error, "exit": 1}}),
+    );
+    let naming = json!({"cniVersion": "1.0.0", "interfaces": [{"name": MEAN}], "dns": {"domain": MEAN}});
+    let mut calls = 0;
+    let mut shown = String::new();
+    for delegate in [
+        telling,
+        scripted::runs("two", &format!("printf '%s' '{MEAN}' >&2; exit 3")),
+        scripted::prints("two", MEAN),
+        scripted::answers("two", naming),
+    ] {
+        let mut outer = conf::catena(json!([scripted::veth("one", 1, Stack::V4, true), delegate]));
+        outer["logFile"] = json!(LOG);
+        outer["logLevel"] = json!("debug");
+        outer["ballast"] = json!(MEAN);
+        for command in ["ADD", "DEL", "DEL"] {
+            let reply = pod.call("catena", command, &outer);
+            shown += &world.run(CATENACTL, &["show"]).stdout;
+            shown += &reply.output.stderr;
+            calls += 1;
+        }
+        scripted::change(&world, "two", &json!({}));
+        pod.del(&outer, None).done();
+        world.sh("rm /run/scripted/two.json");
+        calls += 1;
+    }
+    let log = world.read(LOG);
+    let mut own = 0;
+    for line in log.lines() {
+        let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert_ne!(line["command"], "FORGED", "{line}");
+        own += usize::from(line.get("command").is_some());
+    }
+    assert!(log.contains("FORGED"), "none of it was logged: {log}");
+    assert_eq!(own, calls, "{log}");
+    let acts = |text: &str| text.chars().any(|letter| letter.is_control() && letter != '\n');
+    assert!(!acts(&log) && !acts(&shown), "{log}{shown}");
 }

@@ -2,11 +2,11 @@
 
 use catena_runtime_tests::containerd::Node;
 use catena_runtime_tests::cri::Sandbox;
-use catena_runtime_tests::traffic::{self, FAR};
+use catena_runtime_tests::traffic::{self, FAR, FAR_V6};
 use catena_tests::conf::{self, Family, Stack, asking, gateway, host};
 use catena_tests::runtime::{Pod, with_previous};
 use catena_tests::scripted;
-use catena_tests::state::{self, via};
+use catena_tests::state::{self, Traces, via};
 use catena_tests::world::{CATENACTL, OWN_BIN, STAGES};
 use serde_json::{Value, json};
 
@@ -27,6 +27,34 @@ fn first_life(node: &Node) {
     node.end(&sandbox.id);
 }
 
+/// Each of the two networks' own hosts is reached through it, and all others through the one that was asked for.
+fn flows(node: &Node, netns: &str) {
+    for (to, from) in [
+        (gateway(1, Family::V4).as_str(), "10.90.1."),
+        (&gateway(2, Family::V4), "10.90.2."),
+        (FAR, "10.90.2."),
+    ] {
+        let source = traffic::source(&node.world, netns, to);
+        assert!(source.starts_with(from), "{to} was reached from {source}");
+    }
+}
+
+/// CHECK, which containerd never sends: as other runtimes do, with the result that libcni has cached.
+fn check(node: &Node, sandbox: &Sandbox) {
+    let cached: Value =
+        serde_json::from_str(&node.world.read(&format!("/var/lib/cni/results/pods-{}-eth0", sandbox.id)))
+            .expect("libcni's cache");
+    let pod = Pod {
+        id: sandbox.id.clone(),
+        netns: sandbox.netns.clone(),
+        path: OWN_BIN.to_owned(),
+        ..Pod::existing(&node.world, "x")
+    };
+    let mut outer = conf::catena(two_networks());
+    outer["name"] = json!("pods");
+    pod.call("catena", "CHECK", &with_previous(&outer, Some(&cached["result"]))).done();
+}
+
 /// RunPodSandbox must fail with these words, and nothing may be left.
 fn refused(node: &Node, words: &[&str]) {
     let before = node.traces();
@@ -35,6 +63,13 @@ fn refused(node: &Node, words: &[&str]) {
         assert!(error.contains(word), "no {word:?} in: {error}");
     }
     node.traces().same_as(&before, "after a pod that failed");
+}
+
+#[test]
+fn it_is_the_version_that_kubelets_of_old_nodes_have() {
+    let node = Node::new(&json!([]));
+    let version = node.world.sh("containerd --version");
+    assert!(version.contains(" 1.6."), "{version}");
 }
 
 #[test]
@@ -55,7 +90,7 @@ fn one_network() {
         assert_eq!(traffic::source(&node.world, &sandbox.netns, to), sandbox.ip);
     }
     node.end(&sandbox.id);
-    node.world.sh("kill $(pidof python3); ip addr del 198.51.100.7/32 dev lo");
+    traffic::end(&node.world);
     node.traces().same_as(&before, "after the pod");
 }
 
@@ -69,13 +104,35 @@ fn several_networks_and_an_override() {
     let netns = sandbox.netns.as_str();
     assert_eq!(state::defaults(&node.world, netns, Family::V4), [via(&gateway(2, Family::V4), "net1", 0)]);
     assert!(sandbox.ip.starts_with("10.90.1."), "the pod's address is the primary's: {sandbox:?}");
-    // Each network's own hosts through it, and all others through the one that was asked for.
-    let through = |to: &str| traffic::source(&node.world, netns, to);
-    assert!(through(&gateway(1, Family::V4)).starts_with("10.90.1."));
-    assert!(through(&gateway(2, Family::V4)).starts_with("10.90.2."));
-    assert!(through(FAR).starts_with("10.90.2."));
+    flows(&node, netns);
     node.end(&sandbox.id);
-    node.world.sh("kill $(pidof python3); ip addr del 198.51.100.7/32 dev lo");
+    traffic::end(&node.world);
+    node.traces().same_as(&before, "after the pod");
+}
+
+#[test]
+fn two_families() {
+    let asked = Family::ALL.map(|family| gateway(2, family));
+    let node = Node::new(&json!([
+        conf::ptp(1, Stack::Dual),
+        asking(&conf::bridge_with_default(2, Stack::Dual), &[&asked[0], &asked[1]])
+    ]));
+    first_life(&node);
+    let before = node.traces();
+    traffic::serve(&node.world);
+    let sandbox = run(&node, "dual");
+    let netns = sandbox.netns.as_str();
+    for family in Family::ALL {
+        let owner = via(&gateway(2, family), "net1", family.metric());
+        assert_eq!(state::defaults(&node.world, netns, family), [owner]);
+    }
+    flows(&node, netns);
+    let through = |to: &str| traffic::source(&node.world, netns, to);
+    assert!(through(&gateway(1, Family::V6)).starts_with("fd00:90:1::"));
+    assert!(through(&gateway(2, Family::V6)).starts_with("fd00:90:2::"));
+    assert!(through(FAR_V6).starts_with("fd00:90:2::"));
+    node.end(&sandbox.id);
+    traffic::end(&node.world);
     node.traces().same_as(&before, "after the pod");
 }
 
@@ -148,13 +205,15 @@ fn containerd_is_restarted() {
     let node = Node::new(&two_networks());
     first_life(&node);
     let before = node.traces();
+    traffic::serve(&node.world);
     let sandbox = run(&node, "restarted");
     node.halt();
     node.start();
-    assert!(state::links(&node.world, Some(&sandbox.netns)).contains(&"net1".to_owned()));
+    flows(&node, &sandbox.netns);
+    check(&node, &sandbox);
     node.end(&sandbox.id);
-    let processes = |traces: state::Traces| traces.without_processes();
-    processes(node.traces()).same_as(&processes(before), "after the pod");
+    traffic::end(&node.world);
+    node.traces().same_as(&before, "after the pod");
 }
 
 #[test]
@@ -162,6 +221,7 @@ fn the_config_changes_while_a_pod_lives() {
     let node = Node::new(&two_networks());
     first_life(&node);
     let before = node.traces();
+    traffic::serve(&node.world);
     let sandbox = run(&node, "old");
     node.configure(&json!([scripted::answers(
         "other",
@@ -171,8 +231,11 @@ fn the_config_changes_while_a_pod_lives() {
     std::thread::sleep(std::time::Duration::from_millis(500));
     let newer = run(&node, "new");
     assert_eq!(newer.ip, host(9, Family::V4, 9));
+    flows(&node, &sandbox.netns);
+    check(&node, &sandbox);
     node.end(&sandbox.id);
     node.end(&newer.id);
+    traffic::end(&node.world);
     node.traces().same_as(&before, "after both pods");
 }
 
@@ -180,25 +243,23 @@ fn the_config_changes_while_a_pod_lives() {
 fn a_module_is_swapped_while_a_pod_lives() {
     let node = Node::new(&two_networks());
     first_life(&node);
-    let before = node.traces().without_files();
+    let before = without_modules(&node);
+    traffic::serve(&node.world);
     let sandbox = run(&node, "old");
     install(&node, "default-gateway", "deny");
-    // containerd never sends CHECK, so it is sent as other runtimes do: with the result that libcni has cached.
-    let cached: Value =
-        serde_json::from_str(&node.world.read(&format!("/var/lib/cni/results/pods-{}-eth0", sandbox.id)))
-            .expect("libcni's cache");
-    let pod = Pod {
-        id: sandbox.id.clone(),
-        netns: sandbox.netns.clone(),
-        path: OWN_BIN.to_owned(),
-        ..Pod::existing(&node.world, "x")
-    };
-    let mut outer = conf::catena(two_networks());
-    outer["name"] = json!("pods");
-    pod.call("catena", "CHECK", &with_previous(&outer, Some(&cached["result"]))).done();
+    check(&node, &sandbox);
     refused(&node, &["denied"]);
+    flows(&node, &sandbox.netns);
     node.end(&sandbox.id);
-    node.traces().without_files().same_as(&before, "after the pod");
+    traffic::end(&node.world);
+    without_modules(&node).same_as(&before, "after the pod");
+}
+
+/// What is on the host but for the modules that were installed.
+fn without_modules(node: &Node) -> Traces {
+    let mut traces = node.traces();
+    traces.0.retain(|line| !line.starts_with("file /var/lib/catena/modules/"));
+    traces
 }
 
 fn install(node: &Node, name: &str, stage: &str) {
