@@ -53,6 +53,36 @@ fn a_project_has_everything_and_its_own_name() {
     }
 }
 
+/// Follows the path dependencies of a handed out crate, from its own manifest to the last.
+#[test]
+fn a_rust_project_has_every_crate_that_it_depends_on() {
+    let place = tempfile::tempdir().unwrap();
+    let output = new(place.path(), &["mine"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let sdk = place.path().join("mine/catena");
+    let workspace = std::fs::read_to_string(sdk.join("Cargo.toml")).unwrap();
+    let crates: Vec<(&str, &str)> = workspace
+        .lines()
+        .filter_map(|line| {
+            let (name, rest) = line.split_once(" = { path = \"")?;
+            Some((name, rest.split_once('"')?.0))
+        })
+        .collect();
+    for (name, path) in &crates {
+        let manifest = sdk.join(path).join("Cargo.toml");
+        let text = std::fs::read_to_string(&manifest)
+            .unwrap_or_else(|error| panic!("{name}: {}: {error}", manifest.display()));
+        assert!(text.contains(&format!("name = \"{name}\"")), "{text}");
+        assert!(workspace.contains(&format!("\"{path}\"")), "{path} is a member");
+        assert!(sdk.join(path).join("src/lib.rs").is_file(), "{path}");
+        for used in text.lines().filter_map(|line| line.strip_suffix(".workspace = true")) {
+            let known = used.starts_with("catena-") && !crates.iter().any(|(name, _)| name == &used);
+            assert!(!known, "{name} depends on {used}, which is not handed out");
+        }
+    }
+    assert!(crates.len() > 3, "{crates:?}");
+}
+
 #[test]
 fn what_is_there_is_left_alone() {
     let place = tempfile::tempdir().unwrap();
