@@ -143,6 +143,7 @@ fn record(blame: &Blame, usage: &Usage, traces: &Traces, error: Option<&Pipeline
         outcome: if error.is_some() { "failed" } else { "ok" },
         error: error.map(ToString::to_string),
         routes: traces.changes.clone(),
+        undone: Vec::new(),
         tags: Vec::new(),
         log: traces.log.clone(),
         tolerated: Vec::new(),
@@ -405,9 +406,14 @@ pub fn add(
             PipelineError::Undo { blame: blame.clone(), leftover, cause: Box::new(cause) }
         });
         let mut entry = record(&blame, &usage, &traces, result.as_ref().err());
-        if let Ok(outcome) = &result {
-            entry.tags.clone_from(&outcome.tags);
-            entry.tolerated = traces.tolerated(&outcome.tolerated);
+        match &result {
+            Ok(outcome) => {
+                entry.tags.clone_from(&outcome.tags);
+                entry.tolerated = traces.tolerated(&outcome.tolerated);
+            }
+            // Something of them is left.
+            Err(PipelineError::Undo { .. }) => {}
+            Err(_) => entry.undone = std::mem::take(&mut entry.routes),
         }
         if let Some(outcome) = settled(stage, entry, result, records)? {
             work.take(stage, outcome);

@@ -195,6 +195,36 @@ fn a_trap_leaves_the_nodes_files_alone() {
     assert_eq!(files(&world), before);
 }
 
+/// What a stage did before it failed was undone, so neither `show` nor `why` may count it.
+#[test]
+fn what_was_undone_is_no_cause() {
+    let world = World::new();
+    install(&world, "x", "trap", &[ROUTES, "log=true"]);
+    let pod = Pod::new(&world, "pod");
+    let mut outer = conf::catena(json!([scripted::veth("one", 1, Stack::V4, true)]));
+    outer["pipeline"] = json!([{"stage": "result-conversion"}, {"stage": "x", "onError": "skip"}]);
+    let result = pod.add(&outer).result();
+    let told = |verb: &str| -> Value {
+        let output = world.run(CATENACTL, &[verb, &pod.id, "--json"]);
+        serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", output.stderr))
+    };
+    let shown = told("show");
+    let attached = &shown["entries"][0]["attachments"][0]["attached"];
+    let record = &attached["report"]["stages"][1];
+    assert_eq!((&record["outcome"], &record["routeChanges"]), (&json!("passed over"), &json!([])), "{record:#}");
+    assert!(record["undone"][0].as_str().is_some_and(|line| line.starts_with("- default via")), "{record:#}");
+    assert_eq!(attached["routesBefore"], attached["routesNow"], "{attached:#}");
+    let why = told("why");
+    let attachment = &why["entries"][0]["attachments"][0];
+    assert_eq!(attachment["gone"], json!([]), "{attachment:#}");
+    let routes = attachment["routes"].as_array().expect("routes");
+    let default = routes.iter().find(|route| route["route"].to_string().contains("default")).expect("a default");
+    assert!(!default["cause"].to_string().contains("stage x"), "{attachment:#}");
+    let text = world.run(CATENACTL, &["show", &pod.id]).stdout;
+    assert!(text.contains("undone     - default via"), "{text}");
+    pod.del(&outer, Some(&result)).done();
+}
+
 /// Whatever a module can hand out as text, a person sees it without what a terminal would act on.
 #[test]
 fn escapes_in_every_text() {
