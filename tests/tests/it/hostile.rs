@@ -211,14 +211,19 @@ fn what_was_undone_is_no_cause() {
     let shown = told("show");
     let attached = &shown["entries"][0]["attachments"][0]["attached"];
     let record = &attached["report"]["stages"][1];
-    assert_eq!((&record["outcome"], &record["routeChanges"]), (&json!("passed over"), &json!([])), "{record:#}");
+    assert_eq!(
+        (&record["outcome"], &record["routeChanges"]),
+        (&json!("passed over"), &json!([])),
+        "{record:#}"
+    );
     assert!(record["undone"][0].as_str().is_some_and(|line| line.starts_with("- default via")), "{record:#}");
     assert_eq!(attached["routesBefore"], attached["routesNow"], "{attached:#}");
     let why = told("why");
     let attachment = &why["entries"][0]["attachments"][0];
     assert_eq!(attachment["gone"], json!([]), "{attachment:#}");
     let routes = attachment["routes"].as_array().expect("routes");
-    let default = routes.iter().find(|route| route["route"].to_string().contains("default")).expect("a default");
+    let default =
+        routes.iter().find(|route| route["route"].to_string().contains("default")).expect("a default");
     assert!(!default["cause"].to_string().contains("stage x"), "{attachment:#}");
     let text = world.run(CATENACTL, &["show", &pod.id]).stdout;
     assert!(text.contains("undone     - default via"), "{text}");

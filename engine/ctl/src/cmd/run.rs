@@ -38,11 +38,7 @@ pub(crate) struct Prepared {
     pub(crate) notes: Vec<String>,
 }
 
-pub(crate) fn prepare(
-    paths: &[String],
-    config: Option<Value>,
-    mut trial: Trial,
-) -> Result<Prepared, Error> {
+pub(crate) fn prepare(paths: &[String], config: Option<Value>, mut trial: Trial) -> Result<Prepared, Error> {
     let (module, fixture) = match paths {
         [fixture] => (None, fixture),
         [module, fixture] if trial.pipeline.is_none() => (Some(module), fixture),

@@ -140,7 +140,8 @@ fn tried(node: &Node, module: &[u8], fixture: &str) -> (Value, Value) {
 fn a_module_that_wants_folders_is_tried_without() {
     let node = Node::new();
     let file = fixture(&node, |_| {});
-    let module = wanting(&stage("", ANSWER), r#"{"dirs": {"/var/lib/quotas": "rw"}, "publish": ["example.com/x"]}"#);
+    let module =
+        wanting(&stage("", ANSWER), r#"{"dirs": {"/var/lib/quotas": "rw"}, "publish": ["example.com/x"]}"#);
     let (record, report) = tried(&node, &module, file.to_str().unwrap());
     assert_eq!(record["outcome"], "ok", "{report:#}");
     assert_eq!(report["granted"], json!({"tried": {"publish": ["example.com/x"]}}));
