@@ -50,7 +50,22 @@ fn a_project_has_everything_and_its_own_name() {
         let own = if lang == "rust" { "Cargo.toml" } else { "catena.json" };
         let text = std::fs::read_to_string(place.path().join(&name).join(own)).unwrap();
         assert!(text.contains(&format!("\"{name}\"")) && !text.contains("deny-network"), "{text}");
+        let readme = std::fs::read_to_string(place.path().join(&name).join("README.md")).unwrap();
+        let install = format!("catenactl install {name} {name}.wasm");
+        let grant = if lang == "rust" { " --grant log=true\n" } else { "\n" };
+        assert!(readme.contains(&(install + grant)) && !readme.contains('@'), "{readme}");
     }
+}
+
+/// An author's first panic has text, file and line: the SDK logs it unless it is told not to.
+#[test]
+fn a_rust_project_tells_its_panics() {
+    let place = tempfile::tempdir().unwrap();
+    assert!(new(place.path(), &["mine"]).status.success());
+    let source = std::fs::read_to_string(place.path().join("mine/src/lib.rs")).unwrap();
+    assert!(source.contains("impl Module for") && !source.contains("LOG_PANICS"), "{source}");
+    let example = include_str!("../../../../sdk/examples/deny-network/src/lib.rs");
+    assert!(example.contains("LOG_PANICS"), "which the example does");
 }
 
 /// Follows the path dependencies of a handed out crate, from its own manifest to the last.
