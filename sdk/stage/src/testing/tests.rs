@@ -379,3 +379,28 @@ fn a_failed_call_counts_before_the_delegates_too() {
         assert!(error.to_string().contains("no network namespace"), "{error}");
     }
 }
+
+/// Writes nothing of what it exports.
+struct Idle;
+
+impl Module for Idle {
+    type Config = Value;
+}
+
+impl Arrange for Idle {}
+impl Admit for Idle {}
+impl Stage for Idle {}
+impl Settings for Idle {}
+
+crate::export_stage!(Idle: arrange, admit, stage, settings);
+
+#[test]
+fn what_is_not_written_changes_nothing() {
+    let host = pod();
+    let decided = Intent { ipv4: Action::Filter, ..Intent::default() };
+    let attachments = json!([{"position": 0, "intent": decided.to_value()}, {"position": 1}]);
+    assert_eq!(host.arrange::<Idle>(&call(json!({})), &attachments), Ok(vec![decided, Intent::default()]));
+    assert_eq!(host.admit::<Idle>(&call(json!({})), &json!({"plugins": []})), Ok(Verdict::Allow));
+    assert_eq!(host.add::<Idle>(&call(json!({})), &json!({"cniVersion": "1.1.0"})), Ok(Outcome::unchanged()));
+    assert_eq!(validate::<Idle>(&json!({})), []);
+}
