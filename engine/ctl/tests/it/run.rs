@@ -212,3 +212,18 @@ fn bench_tells_fuel_and_time_of_each_call() {
     let text = String::from_utf8(node.ctl(&["bench", file.to_str().unwrap(), "-n", "3"]).stdout).unwrap();
     assert!(text.contains("3 runs") && text.contains("KiB"), "{text}");
 }
+
+#[test]
+fn what_takes_longer_than_a_second_says_so() {
+    let node = Node::new();
+    let file = fixture(&node, |_| {});
+    let module = node.write("/tmp/loops.wasm", stage("", "(loop $l (br $l)) (unreachable)"));
+    let bench = |runs: &str| {
+        let output =
+            node.ctl(&["bench", module.to_str().unwrap(), file.to_str().unwrap(), "-n", runs, "--json"]);
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert_eq!(bench("1"), "");
+    // Each of them has to use up its fuel, some ten milliseconds.
+    assert_eq!(bench("120"), "catenactl: 120 runs …\n");
+}
