@@ -4,6 +4,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+/// The crates that a stage of somebody else's is built from.
+const CRATES: [&str; 4] = ["sdk/cni", "sdk/contract", "sdk/routes", "sdk/stage"];
+
 fn main() {
     if let Err(error) = run() {
         println!("cargo::error={error}");
@@ -17,16 +20,16 @@ fn run() -> io::Result<()> {
     let root = Path::new(&manifest).join("../..").canonicalize()?;
 
     let mut table = String::from("&[\n");
-    for folder in ["sdk/cni/src", "sdk/routes/src", "sdk/stage/src", "wit"] {
-        println!("cargo::rerun-if-changed={}", root.join(folder).display());
+    for folder in CRATES.iter().map(|name| format!("{name}/src")).chain(["wit".to_owned()]) {
+        println!("cargo::rerun-if-changed={}", root.join(&folder).display());
         let mut files = Vec::new();
-        collect(&root.join(folder), &mut files)?;
+        collect(&root.join(&folder), &mut files)?;
         files.sort();
         files.iter().for_each(|file| entry(&mut table, &root, file));
     }
-    for file in ["sdk/cni/Cargo.toml", "sdk/routes/Cargo.toml", "sdk/stage/Cargo.toml", "Cargo.lock"] {
-        println!("cargo::rerun-if-changed={}", root.join(file).display());
-        entry(&mut table, &root, &root.join(file));
+    for file in CRATES.iter().map(|name| format!("{name}/Cargo.toml")).chain(["Cargo.lock".to_owned()]) {
+        println!("cargo::rerun-if-changed={}", root.join(&file).display());
+        entry(&mut table, &root, &root.join(&file));
     }
     table.push(']');
     fs::write(Path::new(&out).join("sdk.rs"), table)?;
@@ -38,7 +41,8 @@ fn run() -> io::Result<()> {
     let mut inside = false;
     for line in workspace.lines() {
         if line.starts_with("members = [") {
-            reduced.push_str("members = [\"sdk/cni\", \"sdk/routes\", \"sdk/stage\"]\n");
+            // Writing to a String does not fail.
+            let _ = writeln!(reduced, "members = {CRATES:?}");
             inside = true;
         }
         if !inside && !line.starts_with("default-members") && !line.contains("{ path = \"engine\" }") {

@@ -21,6 +21,8 @@ pub(crate) enum Error {
     Write { path: PathBuf, source: io::Error },
     #[error("{0}")]
     Refused(String),
+    #[error("{0}")]
+    NodeFile(String),
     #[error(transparent)]
     Node(#[from] NodeError),
     #[error(transparent)]
@@ -41,6 +43,7 @@ impl Error {
             | Self::Node(_)
             | Self::Ledger(_)
             | Self::Recording(_)
+            | Self::NodeFile(_)
             | Self::Output(_) => 3,
             Self::Module(_) => 1,
         }

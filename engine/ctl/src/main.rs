@@ -40,7 +40,10 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(wrong) => return misused(&wrong),
+    };
     let report = arguments.command.run();
     match report.and_then(|report| output::print(&report, arguments.json).map(|()| report.negative)) {
         Ok(negative) => ExitCode::from(u8::from(negative)),
@@ -49,4 +52,15 @@ fn main() -> ExitCode {
             ExitCode::from(error.exit_code())
         }
     }
+}
+
+/// Answers what could not be understood, and `--help`. Which options there are is not known then, so `--json` counts
+/// wherever it stands.
+fn misused(wrong: &clap::Error) -> ExitCode {
+    // Who does not read it has the exit status.
+    let _ = wrong.print();
+    if wrong.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
+        output::error_document(wrong.to_string().trim_end());
+    }
+    ExitCode::from(u8::try_from(wrong.exit_code()).unwrap_or(2))
 }

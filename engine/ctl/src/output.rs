@@ -48,10 +48,15 @@ pub(crate) fn complain(error: &Error, json: bool) {
     let text = error.to_string();
     eprintln!("catenactl: {}", plain(&text));
     if json && !matches!(error, Error::Output(_)) {
-        let document = serde_json::json!({ "error": text });
-        // Who does not read it has the exit status.
-        drop(writeln!(std::io::stdout(), "{}", visible_lines(&document)));
+        error_document(&text);
     }
+}
+
+/// Why nothing was done, for programs.
+pub(crate) fn error_document(text: &str) {
+    let document = serde_json::json!({ "error": text });
+    // Who does not read it has the exit status.
+    drop(writeln!(std::io::stdout(), "{}", visible_lines(&document)));
 }
 
 /// The document on lines of its own. What a terminal would act on is escaped, which in JSON means the same.

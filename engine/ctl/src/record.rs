@@ -26,6 +26,7 @@ pub(crate) fn write_stages(text: &mut String, records: &Value) {
         line(text, "  stage", &what);
         for (key, label) in [
             ("routeChanges", "route"),
+            ("undone", "undone"),
             ("tags", "tag"),
             ("would", "would"),
             ("tolerated", "tolerated"),
@@ -45,7 +46,7 @@ pub(crate) enum Change<'a> {
     Removed(&'a str),
 }
 
-/// The route changes of a stage's record, in order.
+/// The route changes of a stage's record that are there, in order: what it made before it failed was undone.
 pub(crate) fn changes(stage: &Value) -> impl Iterator<Item = Change<'_>> {
     let lines = stage["routeChanges"].as_array().into_iter().flatten().filter_map(Value::as_str);
     lines.flat_map(|line| line.split(", ")).filter_map(|change| {
@@ -79,6 +80,7 @@ mod tests {
         let report = json!({"stages": [
             {"routeChanges": ["- default via a dev x, + default via b dev x", "sysctl: 1 -> 0"]},
             {"routeChanges": ["+ c dev x", "- default via b dev x"]},
+            {"routeChanges": [], "undone": ["- d dev x"], "outcome": "passed over"},
         ]});
         let after = ["d dev x", "c dev x"].map(str::to_owned);
         assert_eq!(routes_before(&report, &after), ["d dev x", "default via a dev x"]);

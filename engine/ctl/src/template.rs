@@ -12,6 +12,9 @@ pub(crate) enum Lang {
 
 /// The name in the examples.
 const NAME: &str = "deny-network";
+/// What the Rust example says because it cannot panic. The author's stage may, and shall say where.
+const MUTE: &str =
+    "    // What cannot panic needs no log, and so no grant at all.\n    const LOG_PANICS: bool = false;\n";
 
 macro_rules! example {
     ($folder:literal: $($file:literal),+) => {
@@ -62,6 +65,14 @@ impl Lang {
         }
     }
 
+    /// The options of install that the project needs as it is.
+    fn grants(self) -> &'static str {
+        match self {
+            Lang::Rust => " --grant log=true",
+            Lang::Python | Lang::Js => "",
+        }
+    }
+
     fn about(self) -> &'static str {
         match self {
             Lang::Rust => "The stage is in `src/lib.rs`. `catena/` is the SDK, as this catenactl brought it.",
@@ -80,13 +91,14 @@ pub(crate) fn files(lang: Lang, name: &str, sdk: &str) -> Vec<(&'static str, Str
         Lang::Python => PYTHON,
         Lang::Js => JS,
     };
-    let mut files: Vec<(&str, String)> =
-        example.iter().map(|(path, text)| (*path, text.replace(NAME, name))).collect();
+    let own = |text: &str| text.replace(MUTE, "").replace(NAME, name);
+    let mut files: Vec<(&str, String)> = example.iter().map(|(path, text)| (*path, own(text))).collect();
     if lang == Lang::Rust {
         files.push(("Cargo.toml", CARGO.replace(NAME, name).replace("@SDK@", sdk)));
         files.push((".gitignore", "/target/\n/*.wasm\n".to_owned()));
     }
     let readme = README.replace("@TEST@", lang.test()).replace("@FILES@", lang.about());
+    let readme = readme.replace("@GRANTS@", lang.grants());
     files.push(("README.md", readme.replace(NAME, name)));
     files
 }

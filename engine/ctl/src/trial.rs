@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use catena::cni::PipelineRef;
-use catena::node::{Entry, Grants, ModuleName, NodeConfig, Root};
+use catena::node::{Entry, Grants, Limits, ModuleName, NodeConfig, Root};
 use catena::pipeline::selection::Pipeline;
 use catena::wasm::grants::required;
 use catena::wasm::{Module, Modules};
@@ -101,7 +101,8 @@ impl Trial {
         let mut modules = Modules::open(&root, &node)?;
         let mut granted = Vec::new();
         for (name, file) in &self.modules {
-            let (module, grants) = from_file(name, file)?;
+            let limits = node.modules.get(name).map(|rule| rule.limits).unwrap_or_default();
+            let (module, grants) = from_file(name, file, limits)?;
             granted.push((name.to_string(), grants));
             modules.provide(module);
         }
@@ -161,15 +162,16 @@ fn inline(entries: &[Value]) -> Result<PipelineRef, Error> {
     Ok(PipelineRef::Inline(entries.map_err(|refused| Error::Refused(refused.problems.join("; ")))?))
 }
 
-/// A module that is not installed. On a table that is made up it may do all that it asks for; folders are real.
-fn from_file(name: &ModuleName, file: &Path) -> Result<(Module, Grants), Error> {
+/// A module that is not installed, with the limits that the node has for its name. On a table that is made up it may do
+/// all that it asks for; folders are real, so it finds none.
+fn from_file(name: &ModuleName, file: &Path, limits: Limits) -> Result<(Module, Grants), Error> {
     let refused = |why: String| Error::Refused(format!("{}: {why}", file.display()));
     let bytes = read(file)?;
-    let description = component::describe(&bytes).map_err(refused)?;
-    let mut grants =
+    let mut description = component::describe(&bytes).map_err(refused)?;
+    description.wants.dirs.clear();
+    let grants =
         required(description.imports.iter().map(String::as_str), &description.wants).map_err(refused)?;
-    grants.dirs.clear();
     let compiled = compile(&bytes).map_err(refused)?;
-    let module = Module::of_component(description.facts(name, &grants), &compiled.component);
+    let module = Module::of_component(description.facts(name, &grants), limits, &compiled.component);
     Ok((module.map_err(|error| refused(error.to_string()))?, grants))
 }

@@ -309,9 +309,7 @@ impl Adding<'_, '_> {
                 &mut self.bench,
                 &mut record.stages,
             )?;
-            if admitted != config {
-                rewrite(attachment, &admitted)?;
-            }
+            rewrite(attachment, &config, &admitted)?;
         }
         if let Some(recorder) = &mut self.recorder {
             recorder.admitted();
@@ -713,7 +711,10 @@ fn undo_routes(bench: &mut Bench) -> Vec<String> {
 }
 
 /// Takes over a config that `admit` has rewritten, if it still is one of this network.
-fn rewrite(attachment: &mut Attachment, admitted: &str) -> Result<(), CniError> {
+pub fn rewrite(attachment: &mut Attachment, shown: &str, admitted: &str) -> Result<(), CniError> {
+    if admitted == shown {
+        return Ok(());
+    }
     let bad = |what: &str| {
         CniError::new(
             code::BAD_OUTCOME,

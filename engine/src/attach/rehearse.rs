@@ -4,11 +4,10 @@
 use std::time::Instant;
 
 use catena_cni::error::code;
-use catena_cni::list::NetworkList;
 use catena_routes::{Link, SimulatedTable};
 use serde_json::Value;
 
-use crate::attach::add::{claim, mode_of, own_links, verify};
+use crate::attach::add::{claim, mode_of, own_links, rewrite, verify};
 use crate::attach::attachment::Attachment;
 use crate::attach::document;
 use crate::cni::{CniError, Conf, Role, Target};
@@ -166,14 +165,9 @@ impl Stage<'_> {
             };
             let (bench, stages) = (&mut self.bench, &mut record.stages);
             let admitted =
-                run::admit(self.pipeline, &self.caller, &attachment.subject, config, bench, stages)?;
-            if let (Some(chain), Some((_, sent))) = (&mut attachment.chain, &mut rehearsed.config) {
-                chain.list = NetworkList::parse(admitted.as_bytes()).map_err(|error| {
-                    CniError::new(
-                        code::BAD_OUTCOME,
-                        format!("the config that a stage has rewritten: {error}"),
-                    )
-                })?;
+                run::admit(self.pipeline, &self.caller, &attachment.subject, config.clone(), bench, stages)?;
+            rewrite(attachment, &config, &admitted)?;
+            if let (Some(chain), Some((_, sent))) = (&attachment.chain, &mut rehearsed.config) {
                 *sent = chain.list.to_value().clone();
             }
         }

@@ -8,7 +8,7 @@ use catena_routes::{Family, Route, Snapshot};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::attach::add::{claim, verify};
+use crate::attach::add::{claim, rewrite, verify};
 use crate::attach::attachment::{Attachment, Recorded};
 use crate::attach::delete::{mode, stage};
 use crate::attach::document;
@@ -254,9 +254,10 @@ impl<'a> Replaying<'a> {
             let record = &mut self.replayed.attachments[position];
             record.intent = subject.context.intent.to_value();
             let shown = recorded.config.to_string();
-            let sent =
-                run::admit(self.pipeline, &self.caller, &subject, shown, &mut bench, &mut record.stages)
-                    .map_err(Said)?;
+            let stages = &mut record.stages;
+            let sent = run::admit(self.pipeline, &self.caller, &subject, shown.clone(), &mut bench, stages)
+                .map_err(Said)?;
+            rewrite(&mut self.attachments[position], &shown, &sent).map_err(Said)?;
             self.replayed.outcome.attachments.push(AttachmentOutcome {
                 name: self.attachments[position].name(),
                 intent: record.intent.clone(),

@@ -20,7 +20,8 @@ pub struct Limits {
     pub fuel: u64,
     /// Bytes of a document that a stage returns.
     pub result: usize,
-    /// Calls of `routes` and `links` in one run.
+    /// Calls of `routes` and `links` in one run; of WASI there may be
+    /// [more](crate::wasm::limits::wasi_calls).
     pub host_calls: u32,
     /// Log lines that are kept of one run.
     pub log_lines: usize,
@@ -42,8 +43,7 @@ impl Default for Limits {
             // The verdict is the same on a loaded node. A Rust stage needs 0.6 million for a result of 2 KB, a
             // JavaScript one 7.3; all of it is 30 ms on an idle core.
             fuel: 50_000_000,
-            // Real results have some KB.
-            result: 1 << 20,
+            result: catena_contract::DOCUMENT,
             // Each costs system calls.
             host_calls: 256,
             log_lines: 64,

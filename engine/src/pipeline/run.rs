@@ -143,6 +143,7 @@ fn record(blame: &Blame, usage: &Usage, traces: &Traces, error: Option<&Pipeline
         outcome: if error.is_some() { "failed" } else { "ok" },
         error: error.map(ToString::to_string),
         routes: traces.changes.clone(),
+        undone: Vec::new(),
         tags: Vec::new(),
         log: traces.log.clone(),
         tolerated: Vec::new(),
@@ -229,6 +230,7 @@ fn wrong(stage: &Stage, problems: &[(String, String)]) -> String {
 }
 
 /// Judges the stages' configs, then asks every exporter of `arrange` in turn; each sees the intents of those before it.
+/// What a stage of the baseline has decided, no later stage decides otherwise: it is asked again, and has the last word.
 pub fn arrange(
     pipeline: &Pipeline,
     caller: &Caller,
@@ -238,46 +240,70 @@ pub fn arrange(
     records: &mut Vec<StageRecord>,
 ) -> Result<(), PipelineError> {
     judge_configs(pipeline, caller, records)?;
-    for stage in pipeline.with(Export::Arrange) {
-        let blame = blame(stage, "arrange", None);
-        caller.in_time(&blame)?;
-        let call = Call {
-            command: caller.command,
-            mode: caller.mode,
-            container_id: caller.container_id.clone(),
-            network: about.network.clone(),
-            ifname: about.ifname.clone(),
-            position: 0,
-            config: stage.config.clone(),
-            context: about.context.text(stage.module.grants()),
-        };
-        let list: Vec<Value> = subjects
-            .iter()
-            .map(|subject| subject.context.arrange_value(subject.position, &subject.network, &subject.ifname))
-            .collect();
-        let host = bench.host(&caller.container_id, caller.until, Scope::default(), true);
-        let (result, host, usage) = stage.module.arrange(&call, &Value::from(list).to_string(), host);
-        let traces = bench.take_back(host);
-        inject::point("pipeline/arrange");
-        let intents = judge(&blame, result, &traces, |_| &[]).and_then(|text| {
-            Intent::read_all(&text, subjects.len())
-                .map_err(|error| PipelineError::Outcome { blame: blame.clone(), what: error.to_string() })
-        });
-        if stage.is_monitored() {
-            let would = intents.as_ref().map(|intents| monitor::arrangement(subjects, intents));
-            records.push(monitored(&blame, &usage, &traces, would));
-            for (subject, intent) in subjects.iter_mut().zip(intents.unwrap_or_default()) {
-                subject.monitored.insert(stage.name.clone(), intent);
-            }
-            continue;
-        }
-        let entry = record(&blame, &usage, &traces, intents.as_ref().err());
-        let Some(intents) = settled(stage, entry, intents, records)? else { continue };
-        for (subject, intent) in subjects.iter_mut().zip(intents) {
-            subject.context.intent = intent;
+    let stages: Vec<&Stage> = pipeline.with(Export::Arrange).collect();
+    // The last stage outside of the baseline that has decided anything.
+    let mut last = 0;
+    for (place, stage) in stages.iter().enumerate() {
+        if decide(stage, caller, about, subjects, bench, records)? && !stage.baseline {
+            last = place;
         }
     }
+    for stage in stages.iter().take(last).filter(|stage| stage.baseline && !stage.is_monitored()) {
+        decide(stage, caller, about, subjects, bench, records)?;
+    }
     Ok(())
+}
+
+/// Asks one stage; whether it has changed an intent.
+fn decide(
+    stage: &Stage,
+    caller: &Caller,
+    about: &About,
+    subjects: &mut [Subject],
+    bench: &mut Bench,
+    records: &mut Vec<StageRecord>,
+) -> Result<bool, PipelineError> {
+    let blame = blame(stage, "arrange", None);
+    caller.in_time(&blame)?;
+    let call = Call {
+        command: caller.command,
+        mode: caller.mode,
+        container_id: caller.container_id.clone(),
+        network: about.network.clone(),
+        ifname: about.ifname.clone(),
+        position: 0,
+        config: stage.config.clone(),
+        context: about.context.text(stage.module.grants()),
+    };
+    let list: Vec<Value> = subjects
+        .iter()
+        .map(|subject| subject.context.arrange_value(subject.position, &subject.network, &subject.ifname))
+        .collect();
+    let host = bench.host(&caller.container_id, caller.until, Scope::default(), true);
+    let (result, host, usage) = stage.module.arrange(&call, &Value::from(list).to_string(), host);
+    let traces = bench.take_back(host);
+    inject::point("pipeline/arrange");
+    let intents = judge(&blame, result, &traces, |_| &[]).and_then(|text| {
+        Intent::read_all(&text, subjects.len())
+            .map_err(|error| PipelineError::Outcome { blame: blame.clone(), what: error.to_string() })
+    });
+    if stage.is_monitored() {
+        let would = intents.as_ref().map(|intents| monitor::arrangement(subjects, intents));
+        records.push(monitored(&blame, &usage, &traces, would));
+        for (subject, intent) in subjects.iter_mut().zip(intents.unwrap_or_default()) {
+            subject.monitored.insert(stage.name.clone(), intent);
+        }
+        return Ok(false);
+    }
+    let entry = record(&blame, &usage, &traces, intents.as_ref().err());
+    let mut changed = false;
+    for (subject, intent) in
+        subjects.iter_mut().zip(settled(stage, entry, intents, records)?.unwrap_or_default())
+    {
+        changed |= subject.context.intent != intent;
+        subject.context.intent = intent;
+    }
+    Ok(changed)
 }
 
 /// Asks every exporter of `admit` about one attachment's config; returns the config as it shall be sent. What a stage
@@ -405,9 +431,14 @@ pub fn add(
             PipelineError::Undo { blame: blame.clone(), leftover, cause: Box::new(cause) }
         });
         let mut entry = record(&blame, &usage, &traces, result.as_ref().err());
-        if let Ok(outcome) = &result {
-            entry.tags.clone_from(&outcome.tags);
-            entry.tolerated = traces.tolerated(&outcome.tolerated);
+        match &result {
+            Ok(outcome) => {
+                entry.tags.clone_from(&outcome.tags);
+                entry.tolerated = traces.tolerated(&outcome.tolerated);
+            }
+            // Something of them is left.
+            Err(PipelineError::Undo { .. }) => {}
+            Err(_) => entry.undone = std::mem::take(&mut entry.routes),
         }
         if let Some(outcome) = settled(stage, entry, result, records)? {
             work.take(stage, outcome);

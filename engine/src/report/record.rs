@@ -27,8 +27,10 @@ pub struct StageRecord {
     pub outcome: &'static str,
     /// The error's text.
     pub error: Option<String>,
-    /// The route changes that it made, as a person reads them.
+    /// The route changes that it made and that are there, as a person reads them.
     pub routes: Vec<String>,
+    /// Those that were undone because it failed.
+    pub undone: Vec<String>,
     /// The tags that it set.
     pub tags: Vec<String>,
     /// Its log lines.
@@ -55,9 +57,13 @@ impl StageRecord {
         if let Some(error) = &self.error {
             value["error"] = Value::from(error.as_str());
         }
-        for (member, lines) in
-            [("tags", &self.tags), ("log", &self.log), ("tolerated", &self.tolerated), ("would", &self.would)]
-        {
+        for (member, lines) in [
+            ("undone", &self.undone),
+            ("tags", &self.tags),
+            ("log", &self.log),
+            ("tolerated", &self.tolerated),
+            ("would", &self.would),
+        ] {
             if !lines.is_empty() {
                 value[member] = Value::from(lines.clone());
             }

@@ -133,6 +133,7 @@ pub(super) struct State {
     calls: u32,
     changes: usize,
     log_calls: usize,
+    pub(super) wasi_calls: u32,
 }
 
 impl State {
@@ -154,11 +155,23 @@ impl State {
             calls: 0,
             changes: 0,
             log_calls: 0,
+            wasi_calls: 0,
         }
     }
 
     fn in_time(&self) -> Result<(), Late> {
         if self.host.until.is_some_and(|until| Instant::now() >= until) { Err(Late) } else { Ok(()) }
+    }
+
+    /// Whether a run that calls WASI has still time and calls.
+    pub(super) fn go_on(&self) -> wasmtime::Result<()> {
+        self.in_time()?;
+        let most = limits::wasi_calls(&self.meter.limits);
+        if self.wasi_calls > most {
+            let key = Some("hostCalls");
+            return Err(Exceeded { what: "calls of WASI", most: u64::from(most), key }.into());
+        }
+        Ok(())
     }
 
     /// Numbers a call of `routes` or `links`, from 1. What it waits for ends with the call's time.

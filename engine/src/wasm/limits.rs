@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use wasmtime::{Engine, ResourceLimiter, Store};
+use wasmtime::{CallHook, Engine, ResourceLimiter, Store};
 
 use super::host::State;
 use crate::node::Limits;
@@ -50,6 +50,11 @@ pub(super) fn of_call(limits: Limits, bytes: usize) -> Limits {
 /// Calls of `log` in one run. The lines beyond the limit are only counted, but each still costs the host a copy.
 pub fn log_calls(limits: &Limits) -> usize {
     limits.log_lines.saturating_mul(16)
+}
+
+/// Calls of WASI in one run. Most are cheap, and a language's own library makes some that nobody wrote.
+pub fn wasi_calls(limits: &Limits) -> u32 {
+    limits.host_calls.saturating_mul(16)
 }
 
 /// Bytes that one call may carry from a guest to the host: a result and its publications. Without it a list of
@@ -177,8 +182,16 @@ impl ResourceLimiter for Meter {
 /// A store with all limits set.
 pub(super) fn store(engine: &Engine, state: State) -> Store<State> {
     let limits = state.meter.limits;
+    let has_wasi = state.wasi.is_some();
     let mut store = Store::new(engine, state);
     store.limiter(|state| &mut state.meter);
+    // WASI is somebody else's code, which asks for neither number nor time.
+    if has_wasi {
+        store.call_hook(|context, hook| match hook {
+            CallHook::CallingHost | CallHook::ReturningFromHost => context.data().go_on(),
+            CallHook::CallingWasm | CallHook::ReturningFromWasm => Ok(()),
+        });
+    }
     // It fails only in an engine that counts no fuel, and then there is none: nothing would run.
     let _ = store.set_fuel(limits.fuel);
     store.set_hostcall_fuel(transfer(&limits));

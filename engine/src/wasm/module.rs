@@ -115,13 +115,17 @@ impl Facts<'_> {
 }
 
 impl Module {
-    /// A module that is not installed, with the limits of every other: for tools that try one.
+    /// A module that is not installed: for tools that try one.
     ///
     /// # Errors
     /// As [`Facts::verify`].
-    pub fn of_component(facts: Facts<'_>, component: &Component) -> Result<Self, ModuleError> {
+    pub fn of_component(
+        facts: Facts<'_>,
+        limits: Limits,
+        component: &Component,
+    ) -> Result<Self, ModuleError> {
         facts.check()?;
-        Self::installed(facts, Limits::default(), component)
+        Self::installed(facts, limits, component)
     }
 
     /// An installed module whose facts were checked, linked at once: what is wrong with its artifact has to be known

@@ -156,7 +156,9 @@ fn last_words(stderr: &str) -> Option<String> {
 }
 
 impl WasiView for State {
+    /// Each call of WASI asks for it.
     fn ctx(&mut self) -> WasiCtxView<'_> {
+        self.wasi_calls = self.wasi_calls.saturating_add(1);
         // The linker has WASI only for modules that import it, and those have a state.
         let wasi = self
             .wasi

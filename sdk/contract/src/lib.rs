@@ -7,6 +7,6 @@ mod outcome;
 mod refusal;
 mod result;
 
-pub use outcome::{PUBLICATIONS, TAG, TAGS, publications, tags, tolerations};
+pub use outcome::{DOCUMENT, PUBLICATIONS, TAG, TAGS, publications, tags, tolerations};
 pub use refusal::{Grant, Refusal};
 pub use result::{Document, Member, result};

@@ -12,6 +12,8 @@ pub const TAGS: usize = 32;
 pub const TAG: usize = 64;
 /// Bytes of all publications of one outcome: what the Kubernetes API takes as annotations of one object.
 pub const PUBLICATIONS: usize = 256 << 10;
+/// Bytes of a document that a stage returns, unless the node says otherwise: real results have some KB.
+pub const DOCUMENT: usize = 1 << 20;
 /// Characters of a key that a message shows: what the Kubernetes API takes as the name of a domain.
 const KEY: usize = 253;
 

@@ -16,25 +16,32 @@ pub trait Module {
 
 /// Decides, once per ADD and before anything runs, who owns the default routes.
 pub trait Arrange: Module {
-    /// One intent for each attachment, in their order.
+    /// One intent for each attachment, in their order. Unless written, what the stages before have decided stays.
     fn arrange(
-        call: &Call<Self::Config>,
+        _call: &Call<Self::Config>,
         attachments: &[Candidate],
-        host: &Host,
-    ) -> Result<Vec<Intent>, Error>;
+        _host: &Host,
+    ) -> Result<Vec<Intent>, Error> {
+        Ok(attachments.iter().map(|attachment| attachment.intent.clone()).collect())
+    }
 }
 
 /// Asked for every attachment before the first delegate runs.
 pub trait Admit: Module {
     /// `config` is the attachment's CNI config: always a list (`plugins`), with a single config as its only plugin; in
-    /// chained mode catena's own config with its `prevResult`, which cannot be rewritten.
-    fn admit(call: &Call<Self::Config>, config: &Value, host: &Host) -> Result<Verdict, Error>;
+    /// chained mode catena's own config with its `prevResult`, which cannot be rewritten. Unless written, everything is
+    /// allowed.
+    fn admit(_call: &Call<Self::Config>, _config: &Value, _host: &Host) -> Result<Verdict, Error> {
+        Ok(Verdict::Allow)
+    }
 }
 
 /// Works on an attachment's result.
 pub trait Stage: Module {
-    /// After the attachment's delegate made `result`.
-    fn add(call: &Call<Self::Config>, result: &Document, host: &Host) -> Result<Outcome, Error>;
+    /// After the attachment's delegate made `result`. Unless written, nothing is changed: a stage may only check.
+    fn add(_call: &Call<Self::Config>, _result: &Document, _host: &Host) -> Result<Outcome, Error> {
+        Ok(Outcome::unchanged())
+    }
 
     /// After the delegate's own CHECK; `result` is the recorded one. Read only.
     fn check(_call: &Call<Self::Config>, _result: &Document, _host: &Host) -> Result<(), Error> {

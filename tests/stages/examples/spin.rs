@@ -1,8 +1,8 @@
-//! Never comes back.
+//! Never comes back: from `stage`, or, with `"at": "settings"`, from judging its config.
 
 use std::hint::black_box;
 
-use catena_sdk::{Call, Document, Error, Host, Module, Outcome, Stage, export_stage};
+use catena_sdk::{Call, Document, Error, Host, Module, Outcome, Problem, Settings, Stage, export_stage};
 use serde_json::Value;
 
 struct Spin;
@@ -11,13 +11,23 @@ impl Module for Spin {
     type Config = Value;
 }
 
-impl Stage for Spin {
-    fn add(_: &Call<Value>, _: &Document, _: &Host) -> Result<Outcome, Error> {
-        let mut turns: u64 = 0;
-        loop {
-            turns = black_box(turns.wrapping_add(1));
-        }
+fn spin() -> ! {
+    let mut turns: u64 = 0;
+    loop {
+        turns = black_box(turns.wrapping_add(1));
     }
 }
 
-export_stage!(Spin: stage);
+impl Stage for Spin {
+    fn add(_: &Call<Value>, _: &Document, _: &Host) -> Result<Outcome, Error> {
+        spin()
+    }
+}
+
+impl Settings for Spin {
+    fn validate(config: &Value) -> Vec<Problem> {
+        if config["at"] == "settings" { spin() } else { Vec::new() }
+    }
+}
+
+export_stage!(Spin: stage, settings);

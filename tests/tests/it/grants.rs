@@ -4,7 +4,7 @@ use catena_tests::conf::{self, Family, Stack};
 use catena_tests::runtime::{Pod, Reply};
 use catena_tests::scripted;
 use catena_tests::state::{Traces, defaults};
-use catena_tests::world::World;
+use catena_tests::world::{CATENACTL, World};
 use serde_json::{Value, json};
 
 use crate::modules::{install, node_file};
@@ -29,6 +29,15 @@ impl Try {
 
     fn add(&self, pod: &Pod<'_>) -> Reply {
         pod.add(&self.outer)
+    }
+
+    /// `catenactl run` must say of a config what ADD says, with code 106.
+    fn is_rehearsed(&self, conf: &Value, words: &str) {
+        self.world.write("/tmp/fixture.json", json!({"conf": conf}).to_string());
+        let output = self.world.run(CATENACTL, &["run", "/tmp/fixture.json", "--json"]);
+        let report: Value = serde_json::from_str(&output.stdout).expect("JSON");
+        assert_eq!((output.exit, &report["error"]["code"]), (Some(1), &json!(106)), "{report:#}");
+        assert!(report["error"]["msg"].as_str().is_some_and(|msg| msg.contains(words)), "{report:#}");
     }
 
     /// It must be refused with the grant that is missing, and nothing may be left.
@@ -130,8 +139,13 @@ fn members_of_a_config() {
 #[test]
 fn a_rewritten_config_is_of_the_same_network() {
     let tried = Try::new("probe", &json!({"config": ["/name"]}), &json!({"rewrite": {"/name": "other"}}));
+    node_file(&tried.world, json!({"record": {}}));
     tried.add(&Pod::new(&tried.world, "pod")).fails_with(106, &["one/eth0", "names may not change"]);
     assert!(scripted::call_lines(&tried.world).is_empty(), "refused before any delegate");
+    tried.is_rehearsed(&tried.outer, "names may not change");
+    let replayed = tried.world.run(CATENACTL, &["replay", "--json"]);
+    let replayed: Value = serde_json::from_str(&replayed.stdout).expect("JSON");
+    assert_eq!((&replayed["same"], &replayed["differs"]), (&json!(1), &json!(0)), "{replayed:#}");
 }
 
 #[test]
@@ -143,6 +157,7 @@ fn a_chained_catena_has_no_config_to_rewrite() {
         "pipeline": tried.outer["pipeline"],
     });
     Pod::new(&tried.world, "pod").add(&chained).fails_with(106, &["chained"]);
+    tried.is_rehearsed(&chained, "chained");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use catena_tests::conf::{self, Stack};
 use catena_tests::runtime::Pod;
 use catena_tests::scripted;
 use catena_tests::state::Traces;
-use catena_tests::world::{CATENACTL, World};
+use catena_tests::world::{CATENACTL, STAGES, World};
 use serde_json::{Value, json};
 
 use crate::modules::{install, node_file};
@@ -195,6 +195,41 @@ fn a_trap_leaves_the_nodes_files_alone() {
     assert_eq!(files(&world), before);
 }
 
+/// What a stage did before it failed was undone, so neither `show` nor `why` may count it.
+#[test]
+fn what_was_undone_is_no_cause() {
+    let world = World::new();
+    install(&world, "x", "trap", &[ROUTES, "log=true"]);
+    let pod = Pod::new(&world, "pod");
+    let mut outer = conf::catena(json!([scripted::veth("one", 1, Stack::V4, true)]));
+    outer["pipeline"] = json!([{"stage": "result-conversion"}, {"stage": "x", "onError": "skip"}]);
+    let result = pod.add(&outer).result();
+    let told = |verb: &str| -> Value {
+        let output = world.run(CATENACTL, &[verb, &pod.id, "--json"]);
+        serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", output.stderr))
+    };
+    let shown = told("show");
+    let attached = &shown["entries"][0]["attachments"][0]["attached"];
+    let record = &attached["report"]["stages"][1];
+    assert_eq!(
+        (&record["outcome"], &record["routeChanges"]),
+        (&json!("passed over"), &json!([])),
+        "{record:#}"
+    );
+    assert!(record["undone"][0].as_str().is_some_and(|line| line.starts_with("- default via")), "{record:#}");
+    assert_eq!(attached["routesBefore"], attached["routesNow"], "{attached:#}");
+    let why = told("why");
+    let attachment = &why["entries"][0]["attachments"][0];
+    assert_eq!(attachment["gone"], json!([]), "{attachment:#}");
+    let routes = attachment["routes"].as_array().expect("routes");
+    let default =
+        routes.iter().find(|route| route["route"].to_string().contains("default")).expect("a default");
+    assert!(!default["cause"].to_string().contains("stage x"), "{attachment:#}");
+    let text = world.run(CATENACTL, &["show", &pod.id]).stdout;
+    assert!(text.contains("undone     - default via"), "{text}");
+    pod.del(&outer, Some(&result)).done();
+}
+
 /// Whatever a module can hand out as text, a person sees it without what a terminal would act on.
 #[test]
 fn escapes_in_every_text() {
@@ -317,4 +352,47 @@ fn every_limit_has_a_name_and_a_remedy() {
     node_file(&world, json!({"modules": {"x": rule}}));
     let result = pod.add(&outer(json!({"what": "calls"}))).result();
     pod.del(&outer(json!({"what": "calls"})), Some(&result)).done();
+}
+
+/// A module that never comes back is ended by every command that runs one.
+#[test]
+fn a_loop_ends_in_every_command() {
+    let world = World::new();
+    node_file(&world, json!({"record": {}}));
+    let pod = Pod::new(&world, "pod");
+    let mut outer = conf::catena(json!([scripted::veth("one", 1, Stack::V4, true)]));
+    outer["pipeline"] = json!([{"stage": "result-conversion"}]);
+    let result = pod.add(&outer).result();
+    pod.del(&outer, Some(&result)).done();
+
+    let module = format!("{STAGES}/spin.wasm");
+    let given = format!("--module=loops={module}");
+    world.write("/tmp/fixture.json", json!({"conf": outer}).to_string());
+    for at in ["stage", "settings"] {
+        let pipeline = json!([{"stage": "result-conversion"}, {"stage": "loops", "config": {"at": at}}]);
+        world.write("/tmp/next.json", pipeline.to_string());
+        let tried = ["--pipeline", "/tmp/next.json", &given];
+        for args in
+            [&["run", "/tmp/fixture.json"][..], &["bench", "-n", "2", "/tmp/fixture.json"], &["replay"]]
+        {
+            let output = world.run(CATENACTL, &[args, &tried].concat());
+            let what = format!("{at}: {args:?}: {}{}", output.stdout, output.stderr);
+            for words in ["stage loops", "used up its 50", "limits.fuel"] {
+                assert!(output.stdout.contains(words), "{words:?}: {what}");
+            }
+            // bench measures what there is.
+            assert_eq!(output.exit, Some(i32::from(args[0] != "bench")), "{what}");
+        }
+    }
+    // Who installs and who checks is told what judging the configs that are there comes to.
+    let pipelines = json!({"pipelines": {"a": [{"stage": "loops", "config": {"at": "settings"}}]}});
+    node_file(&world, pipelines);
+    let installed = world.run(CATENACTL, &["install", "loops", &module, "--grant", "log=true"]);
+    let checked = world.run(CATENACTL, &["check"]);
+    assert_eq!((installed.exit, checked.exit), (Some(0), Some(1)), "{}{}", installed.stderr, checked.stdout);
+    for output in [installed, checked] {
+        for words in ["/pipelines/a/0/config", "stage loops", "used up its 50", "limits.fuel"] {
+            assert!(output.stdout.contains(words), "{words:?} in {}{}", output.stdout, output.stderr);
+        }
+    }
 }

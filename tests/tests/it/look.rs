@@ -93,6 +93,10 @@ fn each_route_with_its_cause() {
     pod.vanish();
     let report = json_of(&world, &["why", &pod.id]);
     assert!(report["entries"][0]["kernel"].as_str().unwrap().contains("namespace"), "{report:#}");
+    let warning = report["entries"][0]["warnings"][0].as_str().expect("a warning");
+    assert!(warning.contains("the kernel was not asked"), "{report:#}");
+    let unknown = json_of(&world, &["show", &pod.id])["entries"][0]["routesUnknown"].clone();
+    assert!(unknown.as_str().is_some_and(|why| why.contains("namespace")), "{unknown}");
     assert_eq!(report["entries"][0]["attachments"][1]["defaults"]["ledger"], json!(["10.90.2.1"]));
 }
 
@@ -130,4 +134,46 @@ fn forget_ends_a_del_that_cannot_succeed() {
     Traces::of(&world, Some(&pod.netns)).same_as(&before, "after forget");
     assert_eq!(world.run(CATENACTL, &["show", &pod.id]).exit, Some(1));
     assert!(state::defaults(&world, &pod.netns, Family::V4).is_empty());
+}
+
+#[test]
+fn forget_takes_all_or_nothing() {
+    const DEVICES: &str = "/var/run/k8s.cni.cncf.io/devinfo/cni";
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let before = Traces::of(&world, Some(&pod.netns));
+    // The first by name, whose DEL cannot succeed, and which has described its device.
+    let mut first = scripted::veth("one", 1, Stack::V4, true);
+    first["capabilities"] = json!({"CNIDeviceInfoFile": true});
+    let sh = first["script"]["ADD"]["sh"].as_str().expect("a script").to_owned();
+    let file = format!("{DEVICES}/one-{}_eth0", pod.id);
+    first["script"]["ADD"]["sh"] = json!(format!("{sh}echo '{{\"type\": \"vdpa\"}}' >{file}"));
+    let mut failing = conf::catena(json!([first]));
+    failing["name"] = json!("a-first");
+    let other = Pod { ifname: "eth1".into(), ..pod.clone() };
+    let attached = conf::catena(json!([scripted::veth("two", 2, Stack::V4, false)]));
+    let result = pod.add(&failing).result();
+    let second = other.add(&attached).result();
+    let gone = scripted::delete_script(1);
+    scripted::change(&world, "one", &json!({"DEL": {"sh": format!("{gone}; exit 1")}}));
+    pod.del(&failing, Some(&result)).failure();
+
+    let files =
+        || (world.files("/var/lib/catena/state"), world.files("/run/catena/status"), world.files(DEVICES));
+    let all = files();
+    let refused = world.run(CATENACTL, &["forget", &pod.id]);
+    assert!(refused.exit == Some(1) && refused.stderr.contains("eth1 of network"), "{}", refused.stderr);
+    assert_eq!(files(), all, "nothing is forgotten while one is attached");
+
+    // A file of the node that cannot be removed is told as one.
+    world.sh(&format!("mv {file} {file}.kept; mkdir {file}; touch {file}/x"));
+    let stuck = world.run(CATENACTL, &["forget", &pod.id, "--force"]);
+    assert!(stuck.exit == Some(3) && stuck.stderr.contains(DEVICES), "{}", stuck.stderr);
+    world.sh(&format!("rm -r {file}; mv {file}.kept {file}"));
+    let report = json_of(&world, &["forget", &pod.id, "--force"]);
+    assert_eq!(report["forgotten"].as_array().map(Vec::len), Some(2), "{report:#}");
+    assert_eq!(world.sh(&format!("ls {DEVICES}")), "");
+    other.del(&attached, Some(&second));
+    world.sh(&scripted::delete_script(2));
+    Traces::of(&world, Some(&pod.netns)).same_as(&before, "after forget");
 }

@@ -295,6 +295,27 @@ fn what_the_baseline_has_admitted_is_not_changed_behind_its_back() {
     pod.del(&outer, Some(&result)).done();
 }
 
+/// The node's policy is that nobody has an IPv4 default route who does not ask for one; the tenant brings a stage that
+/// gives one away.
+#[test]
+fn what_the_baseline_has_arranged_stays() {
+    let routes = r#"routes={"ops":["read","delete-default","add"]}"#;
+    for place in ["before", "after"] {
+        let world = World::new();
+        install(&world, "none", "arrange-none", &[routes, r#"result=["routes"]"#, "log=true"]);
+        install(&world, "mine", "other-arrange", &[routes, r#"result=["routes"]"#, "log=true"]);
+        let baseline = json!([{"stage": "result-conversion"}, {"stage": "none"}]);
+        node_file(&world, json!({"baseline": {place: baseline}}));
+        let pod = Pod::new(&world, "pod");
+        let mine = json!({"stage": "mine", "config": {"gateways": [conf::gateway(1, Family::V4)]}});
+        let outer = with_pipeline(json!([{"stage": "result-conversion"}, mine]));
+        let result = pod.add(&outer).result();
+        assert_eq!(defaults(&world, &pod.netns, Family::V4), [], "{place}");
+        assert_eq!(result["routes"], json!(null), "{place}: {result}");
+        pod.del(&outer, Some(&result)).done();
+    }
+}
+
 #[test]
 fn a_repeated_key_of_a_nodes_file_is_refused() {
     let world = world_with(json!({}));

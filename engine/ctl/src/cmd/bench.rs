@@ -5,7 +5,7 @@ use catena::attach::rehearse::{Rehearsal, rehearse};
 use catena::report::record::StageRecord;
 use serde_json::{Value, json};
 
-use super::run::prepare;
+use super::run::{Prepared, prepare};
 use crate::error::Error;
 use crate::output::{Progress, Report, line, time};
 use crate::trial::Trial;
@@ -47,7 +47,7 @@ impl Cost {
 
 impl Bench {
     pub(crate) fn run(self) -> Result<Report, Error> {
-        let (given, ready) = prepare(&self.paths, self.config, self.trial)?;
+        let Prepared { given, ready, notes } = prepare(&self.paths, self.config, self.trial)?;
         let _progress = Progress::start(format!("{} runs", self.runs));
         // In the order of the calls.
         let mut costs: BTreeMap<(usize, String), Cost> = BTreeMap::new();
@@ -81,12 +81,15 @@ impl Bench {
             "all",
             &format!("{} least, {} median, {} runs", time(least), time(median), self.runs),
         );
+        for note in &notes {
+            line(&mut text, "note", note);
+        }
         if let Some(error) = &last {
             line(&mut text, "note", &format!("each run ended in code {}: {}", error.code, error.msg));
         }
         let json = json!({
             "runs": self.runs, "stages": stages, "leastUs": micros(least), "medianUs": micros(median),
-            "error": last.map(|error| error.msg),
+            "error": last.map(|error| error.msg), "notes": notes,
         });
         Ok(Report::new(text, json))
     }

@@ -1,10 +1,12 @@
 use std::path::{Path, PathBuf};
 
-use catena::cni::{Conf, PipelineRef};
+use catena::attach::session::not_allowed;
+use catena::cni::{CniError, Conf, PipelineRef};
 use catena::delegate::Command;
-use catena::node::{Entry, ModuleName, NodeConfig, NodeError, Root};
+use catena::node::{Entry, ModuleName, NodeConfig, NodeError, Paths, Root};
 use catena::pipeline::selection::Pipeline;
 use catena::wasm::{Export, Host, ModuleError, Modules};
+use catena_cni::identifier::IfName;
 use catena_routes::Scope;
 use serde_json::{Value, json};
 
@@ -31,7 +33,7 @@ impl Check {
         let root = Root::from_env();
         let mut problems = Vec::new();
         let path = self.node.clone().unwrap_or_else(|| root.node_file());
-        let node = self.node_config(&root, &path, &mut problems)?;
+        let node = self.node_config(&root, &path, &mut problems);
         let modules = match Modules::open(&root, &node) {
             Ok(modules) => Some(modules),
             Err(error) => {
@@ -41,10 +43,10 @@ impl Check {
         };
         if let Some(modules) = &modules {
             check_node(&path, &node, modules, None, &mut problems);
-            check_installed(&root, modules, &mut problems)?;
+            check_installed(&root, modules, &mut problems);
         }
         for file in &self.files {
-            check_conf(file, &node, modules.as_ref(), &mut problems)?;
+            check_conf(file, &node, modules.as_ref(), &mut problems);
         }
         problems.dedup();
 
@@ -66,30 +68,33 @@ impl Check {
     }
 
     /// The node's file; where it is wrong, what is wrong is noted and the rest is checked with the defaults.
-    fn node_config(
-        &self,
-        root: &Root,
-        path: &Path,
-        problems: &mut Vec<Problem>,
-    ) -> Result<NodeConfig, Error> {
+    fn node_config(&self, root: &Root, path: &Path, problems: &mut Vec<Problem>) -> NodeConfig {
         let read = match &self.node {
             None => NodeConfig::load(root),
-            Some(file) => {
-                let bytes =
-                    std::fs::read(file).map_err(|source| Error::Read { path: file.clone(), source })?;
-                NodeConfig::parse(file, &bytes)
-            }
+            Some(file) => match std::fs::read(file) {
+                Ok(bytes) => NodeConfig::parse(file, &bytes),
+                Err(error) => {
+                    problems.push(unreadable(file, &error));
+                    return NodeConfig::default();
+                }
+            },
         };
         match read {
-            Ok(node) => return Ok(node),
+            Ok(node) => return node,
             Err(NodeError::Key { problems: found, .. } | NodeError::Value { problems: found, .. }) => {
-                problems.extend(found.iter().map(|text| Problem::new(path, &pointer(text), text)));
+                let document = std::fs::read(path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+                let document = document.unwrap_or_default();
+                problems.extend(found.iter().map(|text| Problem::new(path, &pointer(text, &document), text)));
             }
-            Err(error @ NodeError::Io { .. }) => return Err(error.into()),
             Err(error) => problems.push(Problem::new(path, "", &error.to_string())),
         }
-        Ok(NodeConfig::default())
+        NodeConfig::default()
     }
+}
+
+/// A file that cannot be read is a problem like any other: what the others have is told as well.
+fn unreadable(file: &Path, error: &std::io::Error) -> Problem {
+    Problem::new(file, "", &format!("it cannot be read: {error}"))
 }
 
 /// What a module says about the configs that the node's file has for it.
@@ -172,32 +177,29 @@ fn module_problem(path: &Path, at: &str, error: &ModuleError) -> Problem {
 }
 
 /// Installed modules that would not run, whether anything names them or not.
-fn check_installed(root: &Root, modules: &Modules, problems: &mut Vec<Problem>) -> Result<(), Error> {
-    let lock = store::installed(root)?;
+fn check_installed(root: &Root, modules: &Modules, problems: &mut Vec<Problem>) {
     let file = root.modules().join(catena::node::ModuleLock::FILE);
+    let lock = match store::installed(root) {
+        Ok(lock) => lock,
+        Err(error) => return problems.push(Problem::new(&file, "", &error.to_string())),
+    };
     let current = lock.modules.iter().filter(|(_, entry)| entry.current.is_some());
     for (name, _) in current {
         if let Err(error) = modules.get(name.as_str()) {
             problems.push(module_problem(&file, &format!("/modules/{name}"), &error));
         }
     }
-    Ok(())
 }
 
 /// A config, or the plugins of type catena in a list.
-fn check_conf(
-    file: &Path,
-    node: &NodeConfig,
-    modules: Option<&Modules>,
-    problems: &mut Vec<Problem>,
-) -> Result<(), Error> {
-    let bytes = std::fs::read(file).map_err(|source| Error::Read { path: file.to_owned(), source })?;
+fn check_conf(file: &Path, node: &NodeConfig, modules: Option<&Modules>, problems: &mut Vec<Problem>) {
+    let bytes = match std::fs::read(file) {
+        Ok(bytes) => bytes,
+        Err(error) => return problems.push(unreadable(file, &error)),
+    };
     let document = match catena_cni::json::parse(&bytes) {
         Ok(document) => document,
-        Err(error) => {
-            problems.push(Problem::new(file, "", &format!("it is not JSON: {error}")));
-            return Ok(());
-        }
+        Err(error) => return problems.push(Problem::new(file, "", &format!("it is not JSON: {error}"))),
     };
     let own: Vec<(String, Value)> = match document["plugins"].as_array() {
         None => vec![(String::new(), document.clone())],
@@ -215,22 +217,19 @@ fn check_conf(
             "no plugin of type catena is in the list; is it the right file?",
         ));
     }
-    for (at, mut conf) in own {
-        for problem in every_problem(&mut conf) {
-            problems.push(Problem::new(file, &format!("{at}{}", problem.0), &problem.1));
+    for (at, conf) in own {
+        let parsed = Conf::parse(conf.to_string().as_bytes(), Command::Add);
+        for text in texts(&conf, parsed.as_ref(), node) {
+            problems.push(Problem::new(file, &format!("{at}{}", pointer(&text, &conf)), &text));
         }
-        let Ok(parsed) = Conf::parse(conf.to_string().as_bytes(), Command::Add) else { continue };
-        let Some(modules) = modules else { continue };
-        match &parsed.pipeline {
-            PipelineRef::Inline(entries) => {
-                for (index, entry) in entries.iter().enumerate() {
-                    let at = format!("{at}/pipeline/{index}");
-                    check_entry(file, &at, entry, node, modules, problems);
-                }
+        // Whatever else is wrong.
+        let (Some(pipeline), Some(modules)) = (selected(&conf), modules) else { continue };
+        if let PipelineRef::Inline(entries) = &pipeline {
+            for (index, entry) in entries.iter().enumerate() {
+                check_entry(file, &format!("{at}/pipeline/{index}"), entry, node, modules, problems);
             }
-            PipelineRef::Default | PipelineRef::Named(_) => {}
         }
-        if let Err(error) = Pipeline::select(&parsed.pipeline, node, modules) {
+        if let Err(error) = Pipeline::select(&pipeline, node, modules) {
             let text = error.to_string();
             // What is wrong with a module has been said at its own place.
             if !problems.iter().any(|problem| text.ends_with(&problem.whole())) {
@@ -238,7 +237,60 @@ fn check_conf(
             }
         }
     }
-    Ok(())
+}
+
+fn member<'a>(conf: &'a Value, key: &str) -> Option<&'a Value> {
+    catena_cni::json::get(conf.as_object()?, key).filter(|value| !value.is_null())
+}
+
+/// The pipeline that a config selects, if that can be read.
+fn selected(conf: &Value) -> Option<PipelineRef> {
+    match member(conf, "pipeline") {
+        None => Some(PipelineRef::Default),
+        Some(Value::Array(entries)) => Entry::parse_all("pipeline", entries).ok().map(PipelineRef::Inline),
+        Some(name) => name.as_str().map(|name| PipelineRef::Named(name.to_owned())),
+    }
+}
+
+/// What ADD would say against a config, each problem for itself: of what it is, of what it asks this node for.
+fn texts(conf: &Value, parsed: Result<&Conf, &CniError>, node: &NodeConfig) -> Vec<String> {
+    let mut texts = Vec::new();
+    // ADD joins these to one.
+    let entries = member(conf, "pipeline").and_then(Value::as_array);
+    let entries = entries
+        .and_then(|entries| Entry::parse_all("pipeline", entries).err())
+        .map(|refused| refused.problems)
+        .unwrap_or_default();
+    if let Err(error) = parsed {
+        let joined = entries.join("; ");
+        let others = error
+            .details
+            .iter()
+            .map(|text| text.rsplit_once(" (code ").map_or(text.as_str(), |(text, _)| text));
+        let found = std::iter::once(error.msg.as_str()).chain(others);
+        texts.extend(found.filter(|text| *text != joined).map(str::to_owned));
+    }
+    texts.extend(entries);
+    if let Ok(conf) = parsed {
+        // The runtime's own name for the primary is known to nobody here, so it is none that anybody asks for.
+        let names = IfName::parse("primary").ok().map(|primary| conf.interfaces(&primary));
+        texts.extend(names.and_then(Result::err).map(|error| error.msg));
+    }
+    type Allows = fn(&Paths, &Path) -> bool;
+    let allowed: [(&str, &str, Allows); 3] = [
+        ("binDir", "bin", Paths::allows_bin),
+        ("cniDir", "cache", Paths::allows_cache),
+        ("logFile", "log", Paths::allows_log),
+    ];
+    for (key, list, allows) in allowed {
+        let asked = member(conf, key).and_then(Value::as_str);
+        // What is no absolute path has been told above.
+        let Some(path) = asked.map(Path::new).filter(|path| path.is_absolute()) else { continue };
+        if !allows(&node.paths, path) {
+            texts.push(not_allowed(key, path, list).msg);
+        }
+    }
+    texts
 }
 
 /// A plugin as the runtime sends it: name and version of the list, and the result of the plugins before it.
@@ -254,35 +306,4 @@ fn of_list(list: &Value, plugin: &Value) -> Value {
         conf["prevResult"] = json!({ "cniVersion": version });
     }
     conf
-}
-
-/// More than any file has.
-const MOST: usize = 64;
-
-/// Every problem that catena would find one after the other: what it names is taken out, and it is asked again.
-fn every_problem(conf: &mut Value) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    for _ in 0..MOST {
-        let Err(error) = Conf::parse(conf.to_string().as_bytes(), Command::Add) else { break };
-        let at = pointer(&error.msg);
-        // That something is missing may only be because it was taken out.
-        let known =
-            found.iter().any(|(earlier, _): &(String, String)| earlier.starts_with(&at) && !at.is_empty());
-        if !known {
-            found.push((at.clone(), error.msg));
-        }
-        if at.is_empty() || !take_out(conf, &at) {
-            break;
-        }
-    }
-    found
-}
-
-/// Removes the member of an object that a pointer names. Elements of arrays stay, or the others' places would move.
-fn take_out(conf: &mut Value, at: &str) -> bool {
-    let Some((parent, key)) = at.rsplit_once('/') else { return false };
-    match conf.pointer_mut(parent) {
-        Some(Value::Object(map)) => map.shift_remove(key).is_some(),
-        _ => false,
-    }
 }

@@ -1,11 +1,13 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use catena::attach::delete::mode;
 use catena::attach::entry::Entry;
 use catena::attach::ledger::{Found, Ledger};
-use catena::delegate::cache;
+use catena::delegate::{DeviceInfoFile, cache};
 use catena::node::Root;
 use catena::report::status::StatusFile;
+use catena::wasm::Mode;
 use serde_json::json;
 
 use crate::error::Error;
@@ -13,7 +15,7 @@ use crate::output::{Report, line};
 
 /// End what is recorded for a container whose DEL cannot succeed
 ///
-/// The entry, the cached results and the status file go; no delegate is called, so what the plugins hold (addresses,
+/// The entry, the cached results, the device information and the status file go; no delegate is called, so what the plugins hold (addresses,
 /// links outside the pod) stays and is yours to clean up.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Forget {
@@ -40,26 +42,36 @@ impl Forget {
             return Err(nothing());
         }
         let ledger = Ledger::open(&root.state())?;
-        let (mut text, mut forgotten) = (String::new(), Vec::new());
+        // All or none: each is looked at, and locked, before the first one goes.
+        let mut own = Vec::new();
         for stem in ledger.stems()? {
-            let own = match ledger.read_stem(&stem)? {
+            let is_own = match ledger.read_stem(&stem)? {
                 Found::Entry(entry) => entry.intended.container_id == self.container,
                 // Whose it is can only be read from its name.
                 Found::Damaged(_) => stem.split('@').next() == Some(&self.container),
                 Found::Nothing => false,
             };
-            if !own {
+            if !is_own {
                 continue;
             }
-            let slot = ledger.lock_stem(stem.clone(), Instant::now() + PATIENCE)?;
-            match slot.read()? {
+            let slot = ledger.lock_stem(stem, Instant::now() + PATIENCE)?;
+            let found = slot.read()?;
+            if let Found::Entry(entry) = &found
+                && entry.is_finished()
+                && !self.force
+            {
+                return Err(Error::Refused(format!(
+                    "{} of network {} is attached; let the runtime DEL it, or say --force",
+                    entry.intended.ifname, entry.intended.network
+                )));
+            }
+            own.push((slot, found));
+        }
+        let (mut text, mut forgotten) = (String::new(), Vec::new());
+        for (slot, found) in own {
+            let stem = slot.stem().to_owned();
+            match found {
                 Found::Entry(entry) => {
-                    if entry.is_finished() && !self.force {
-                        return Err(Error::Refused(format!(
-                            "{} of network {} is attached; let the runtime DEL it, or say --force",
-                            entry.intended.ifname, entry.intended.network
-                        )));
-                    }
                     remove_files(&root, &entry)?;
                     let what = format!("{} of network {}", entry.intended.ifname, entry.intended.network);
                     line(&mut text, "forgotten", &what);
@@ -86,15 +98,25 @@ impl Forget {
 /// The files beside the entry. A cached result would make a later DEL take the attachment up again.
 fn remove_files(root: &Root, entry: &Entry) -> Result<(), Error> {
     let intended = &entry.intended;
-    let status = root.run().join("status");
-    let status = StatusFile::new(&status, &intended.network, &intended.container_id, &intended.ifname);
-    status.remove().map_err(|error| Error::Refused(error.to_string()))?;
-    for attachment in intended.attachments.iter().filter(|attachment| attachment.config.is_some()) {
+    let failed = |error: &dyn std::fmt::Display| Error::NodeFile(error.to_string());
+    // In chained mode the status is the outer meta-plugin's.
+    if mode(intended) == Mode::Meta {
+        let status = root.run().join("status");
+        let status = StatusFile::new(&status, &intended.network, &intended.container_id, &intended.ifname);
+        status.remove().map_err(|error| failed(&error))?;
+    }
+    for attachment in &intended.attachments {
+        if let Some(file) = &attachment.device_info {
+            DeviceInfoFile::at(file).remove().map_err(|error| failed(&error))?;
+        }
+        if attachment.config.is_none() {
+            continue;
+        }
         let folder = Path::new(&intended.cache_dir);
         let path = cache::path(folder, &attachment.network, &intended.container_id, &attachment.ifname);
         match std::fs::remove_file(&path) {
-            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Error::Write { path, source });
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(failed(&format_args!("remove {}: {error}", path.display())));
             }
             _ => {}
         }

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use catena::node::{Grants, Installed, LockEntry, ModuleName, NodeConfig, Root};
+use catena::node::{Grants, Installed, LockEntry, ModuleName, ModuleRule, NodeConfig, Root};
 use catena::wasm::builtin::Builtin;
 use catena::wasm::engine;
 use catena::wasm::grants::{required, unknown_export};
@@ -34,11 +34,10 @@ impl Inspect {
         let entry = name.as_ref().and_then(|name| lock.modules.get(name));
         let builtin = store::builtin(&self.module);
         let rule = name.as_ref().and_then(|name| node.modules.get(name));
-        let granted = rule.map(|rule| &rule.grants);
         let current = entry.and_then(|entry| Some((entry, entry.current.as_ref()?)));
         match (current, builtin) {
-            (Some((entry, installed)), _) => Ok(of_entry(&self.module, entry, installed, granted)),
-            (None, Some(builtin)) => of_builtin(builtin, granted),
+            (Some((entry, installed)), _) => Ok(of_entry(&self.module, entry, installed, rule)),
+            (None, Some(builtin)) => of_builtin(builtin, rule),
             (None, None) => Err(Error::Refused(format!(
                 "there is neither a file nor a module {:?}; modules are {}",
                 self.module,
@@ -122,7 +121,7 @@ fn of_file(path: &Path, description: &Description) -> Report {
     Report::new(text, json)
 }
 
-fn of_entry(name: &str, entry: &LockEntry, installed: &Installed, rule: Option<&Grants>) -> Report {
+fn of_entry(name: &str, entry: &LockEntry, installed: &Installed, rule: Option<&ModuleRule>) -> Report {
     let mut text = String::new();
     let mut json = Facts {
         origin: "installed",
@@ -142,6 +141,7 @@ fn of_entry(name: &str, entry: &LockEntry, installed: &Installed, rule: Option<&
     }
     json["artifact"] = artifact_value(installed);
     granted(&mut text, &mut json, rule, &installed.grants);
+    pinned(&mut text, &mut json, rule);
     let previous: Vec<&str> = entry.previous.iter().map(|installed| installed.digest.as_str()).collect();
     for digest in &previous {
         line(&mut text, "before", digest);
@@ -150,7 +150,7 @@ fn of_entry(name: &str, entry: &LockEntry, installed: &Installed, rule: Option<&
     Report::new(text, json)
 }
 
-fn of_builtin(builtin: &Builtin, rule: Option<&Grants>) -> Result<Report, Error> {
+fn of_builtin(builtin: &Builtin, rule: Option<&ModuleRule>) -> Result<Report, Error> {
     let wants = serde_json::from_str(builtin.wants)
         .map_err(|error| vec![error.to_string()])
         .and_then(|value| Grants::parse("wants", &value))
@@ -171,6 +171,7 @@ fn of_builtin(builtin: &Builtin, rule: Option<&Grants>) -> Result<Report, Error>
     artifact_size(&mut text, builtin.artifact.len() as u64);
     json["artifact"] = json!({ "size": builtin.artifact.len() });
     granted(&mut text, &mut json, rule, &wants);
+    pinned(&mut text, &mut json, rule);
     Ok(Report::new(text, json))
 }
 
@@ -185,10 +186,20 @@ fn artifact_size(text: &mut String, size: u64) {
 }
 
 /// Where the node's file names the module, it decides alone.
-fn granted(text: &mut String, json: &mut Value, rule: Option<&Grants>, recorded: &Grants) {
-    let grants = rule.unwrap_or(recorded);
+fn granted(text: &mut String, json: &mut Value, rule: Option<&ModuleRule>, recorded: &Grants) {
+    let grants = rule.map_or(recorded, |rule| &rule.grants);
     let source = if rule.is_some() { " (node.json)" } else { "" };
     line(text, "grants", &format!("{grants}{source}"));
     json["grants"] = grants.to_value();
     json["decidedByNodeFile"] = Value::Bool(rule.is_some());
+}
+
+/// A word where another module than the one that is shown would run.
+fn pinned(text: &mut String, json: &mut Value, rule: Option<&ModuleRule>) {
+    let pin = rule.and_then(|rule| rule.digest.as_ref());
+    if let Some(pin) = pin.filter(|pin| json["digest"] != pin.as_str()) {
+        let name = json["name"].as_str().unwrap_or_default();
+        line(text, "note", &format!("node.json pins {name} to {pin}"));
+    }
+    json["pin"] = json!(pin.map(|pin| pin.as_str()));
 }

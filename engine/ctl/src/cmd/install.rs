@@ -139,7 +139,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
     if bytes.len() as u64 > component::LIMIT {
         let limit = component::LIMIT;
         return Err(Error::Refused(format!(
-            "{} has more than {limit} bytes, the most a module may have",
+            "{} has more than {limit} bytes, the most a module may have; build it in release mode without debug \
+             information, or leave out what it does not need",
             path.display()
         )));
     }

@@ -30,31 +30,46 @@ pub(crate) struct Run {
     trial: Trial,
 }
 
-/// What is run, and on what.
-pub(crate) fn prepare(
-    paths: &[String],
-    config: Option<Value>,
-    mut trial: Trial,
-) -> Result<(Given, Ready), Error> {
+/// What is run, on what, and what of it has no effect.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) given: Given,
+    pub(crate) ready: Ready,
+    pub(crate) notes: Vec<String>,
+}
+
+pub(crate) fn prepare(paths: &[String], config: Option<Value>, mut trial: Trial) -> Result<Prepared, Error> {
     let (module, fixture) = match paths {
         [fixture] => (None, fixture),
         [module, fixture] if trial.pipeline.is_none() => (Some(module), fixture),
         _ => return Err(Error::Refused("with --pipeline, name the fixture alone".into())),
     };
+    if module.is_none() && config.is_some() {
+        return Err(Error::Refused(
+            "--config is the config of a module that is tried alone; name one before the fixture, or write the config \
+             into the pipeline's entry"
+                .into(),
+        ));
+    }
     let Fixture { given, config: own } = Fixture::load(&PathBuf::from(fixture))?;
+    let mut notes = Vec::new();
+    if module.is_none() && own.is_some() {
+        notes.push(format!("config in {fixture} has no effect: it is for a module that is tried alone"));
+    }
     let reference = match module {
         Some(module) => trial.of_module(module, config.or(own).as_ref())?,
         None => given.conf.pipeline.clone(),
     };
     let ready = trial.ready(&reference)?;
-    Ok((given, ready))
+    Ok(Prepared { given, ready, notes })
 }
 
 impl Run {
     pub(crate) fn run(self) -> Result<Report, Error> {
-        let (given, ready) = prepare(&self.paths, self.config, self.trial)?;
-        let rehearsal =
+        let Prepared { given, ready, notes } = prepare(&self.paths, self.config, self.trial)?;
+        let mut rehearsal =
             rehearse(&given, &ready.pipeline, &ready.node).map_err(|error| Error::Refused(error.msg))?;
+        rehearsal.record.notes.extend(notes);
         let mut text = String::new();
         let granted = write_granted(&ready.granted, &mut text);
         write(&mut text, &rehearsal);

@@ -29,7 +29,9 @@ impl Show {
             if let Err(why) = &now {
                 line(&mut text, "routes", &format!("not known: {why}"));
             }
-            documents.push(document(entry, now.as_ref().ok()));
+            let mut document = document(entry, now.as_ref().ok());
+            document["routesUnknown"] = now.err().into();
+            documents.push(document);
         }
         for (stem, error) in &entries.damaged {
             line(&mut text, "damaged", &format!("{stem}: {error}"));

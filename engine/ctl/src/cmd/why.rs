@@ -51,12 +51,17 @@ fn explain(root: &Root, entry: &Entry, text: &mut String) -> Value {
     line(text, "container", &intended.container_id);
     line(text, "network", &format!("{} {} ({})", intended.network, intended.ifname, intended.mode));
     let now = Namespace::read(entry);
+    let mut warnings = Vec::new();
+    let mut warn = |text: &mut String, label: &str, why: String| {
+        line(text, label, &why);
+        warnings.push(why);
+    };
     if let Err(why) = &now {
-        line(text, "warning", &format!("the kernel was not asked: {why}"));
+        warn(text, "warning", format!("the kernel was not asked: {why}"));
     }
     let causes = causes(entry);
     let status = status(root, entry).unwrap_or_else(|why| {
-        line(text, "warning", &format!("the status: {why}"));
+        warn(text, "warning", format!("the status: {why}"));
         None
     });
     let mut attachments = Vec::new();
@@ -85,7 +90,7 @@ fn explain(root: &Root, entry: &Entry, text: &mut String) -> Value {
         }
 
         let cached = cached(entry, attachment).unwrap_or_else(|why| {
-            line(text, "  warning", &why);
+            warn(text, "  warning", why);
             None
         });
         let places: [(&str, Gateways); 4] = [
@@ -114,6 +119,7 @@ fn explain(root: &Root, entry: &Entry, text: &mut String) -> Value {
     json!({
         "containerId": intended.container_id, "network": intended.network, "ifname": intended.ifname,
         "mode": intended.mode, "kernel": now.as_ref().err(), "attachments": attachments,
+        "warnings": warnings,
     })
 }
 

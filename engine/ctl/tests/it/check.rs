@@ -144,9 +144,74 @@ fn configs_and_lists() {
     for word in ["problem ", "conf.json /kubeconfig", "remedy"] {
         assert!(text.contains(word), "{word:?} in {text}");
     }
-    let output = node.ctl(&["check", "/nowhere.json", "--json"]);
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(report["error"].as_str().unwrap().contains("/nowhere.json"), "{report}");
+}
+
+/// What one file has is told, though another cannot be read.
+#[test]
+fn a_file_that_cannot_be_read_is_one_problem() {
+    let node = Node::new();
+    let conf = node.write("/tmp/conf.json", r#"{"cniVersion": "1.0.0", "name": "n", "delegates": []}"#);
+    let conf = conf.to_str().unwrap();
+    let delegates = ("conf.json /delegates ", "delegates is empty");
+    are(&problems(&node, &["/nowhere.json", conf]), &[("nowhere.json  ", "cannot be read"), delegates]);
+    are(
+        &problems(&node, &["--node", "/nowhere.json", conf]),
+        &[("nowhere.json  ", "cannot be read"), delegates],
+    );
+    // The node's own is a folder.
+    std::fs::create_dir_all(node.path("/etc/catena/node.json")).unwrap();
+    are(&problems(&node, &[conf]), &[("node.json  ", "node.json"), delegates]);
+}
+
+/// Nothing is fine here that ADD would refuse on this node.
+#[test]
+fn paths_and_names_that_this_node_refuses() {
+    let node = Node::new();
+    let delegate = |name: &str| json!({"cniVersion": "1.0.0", "name": name, "type": "ptp"});
+    let conf = json!({
+        "cniVersion": "1.0.0", "name": "n", "type": "catena", "binDir": "/tmp/bin", "cniDir": "/tmp/cache",
+        "logFile": "/tmp/catena.log",
+        "delegates": [delegate("one"), {"config": delegate("two"), "interface": "net2"}, delegate("three")],
+    });
+    let file = node.write("/tmp/conf.json", conf.to_string());
+    are(
+        &problems(&node, &[file.to_str().unwrap()]),
+        &[
+            ("conf.json /binDir ", "paths.bin"),
+            ("conf.json /cniDir ", "paths.cache"),
+            ("conf.json /logFile ", "paths.log"),
+            ("conf.json /delegates/1 ", "net2"),
+        ],
+    );
+    let paths = json!({"paths": {"bin": ["/tmp/bin"], "cache": ["/tmp/cache"], "log": ["/tmp/*.log"]}});
+    node.write("/etc/catena/node.json", paths.to_string());
+    are(&problems(&node, &[file.to_str().unwrap()]), &[("conf.json /delegates/1 ", "net2")]);
+}
+
+#[test]
+fn every_problem_in_lists_is_named() {
+    let node = Node::new();
+    let config = json!({"cniVersion": "1.0.0", "name": "two", "type": "ptp"});
+    let conf = json!({
+        "cniVersion": "1.0.0", "name": "n", "type": "catena",
+        "delegates": [1, {"config": config, "ips": 1, "mac": "x", "catena.dev/default-route": "all"}, {"name": "x"}],
+        "pipeline": [{"stage": 1, "speed": 2}, "empty-result", {"stage": "empty-result", "mode": "maybe"}],
+    });
+    let file = node.write("/tmp/conf.json", conf.to_string());
+    are(
+        &problems(&node, &[file.to_str().unwrap()]),
+        &[
+            ("conf.json /delegates/0 ", "a config, a list or an attachment object"),
+            ("conf.json /delegates/1/ips ", "list"),
+            ("conf.json /delegates/1/mac ", "hardware address"),
+            ("conf.json /delegates/1/catena.dev~1default-route ", "none"),
+            ("conf.json /delegates/2 ", "neither type"),
+            ("conf.json /pipeline/0/speed ", "known are"),
+            ("conf.json /pipeline/0/stage ", "stage"),
+            ("conf.json /pipeline/1 ", "object"),
+            ("conf.json /pipeline/2/mode ", "monitor"),
+        ],
+    );
 }
 
 /// Install tells what the new module thinks of the configs that are there.

@@ -5,7 +5,7 @@ use std::process::Output;
 use catena::node::Digest;
 use serde_json::{Value, json};
 
-use crate::stage::{ANSWER, Node, component, stage, wanting};
+use crate::stage::{ANSWER, Node, appended, component, run, stage, wanting};
 
 pub(crate) fn refused(output: Output, code: i32, words: &[&str]) {
     let text = String::from_utf8(output.stderr).unwrap();
@@ -64,7 +64,11 @@ fn refusals_say_what_to_do() {
     refused(node.ctl(&["install"]), 2, &["Usage"]);
     let large = node.path("/tmp/large.wasm");
     std::fs::File::create(&large).unwrap().set_len((64 << 20) + 1).unwrap();
-    refused(node.ctl(&["install", "x", large.to_str().unwrap()]), 1, &["67108864 bytes"]);
+    refused(
+        node.ctl(&["install", "x", large.to_str().unwrap()]),
+        1,
+        &["67108864 bytes", "; build it in release mode"],
+    );
     assert!(!node.path("/var/lib/catena/modules").exists(), "nothing was written");
 }
 
@@ -160,6 +164,23 @@ fn an_export_that_nobody_would_call_is_refused() {
     assert!(error.to_string().contains("catena:stage/veto@0.1.0"), "{error}");
 }
 
+/// What a module exports for others than catena is nobody's business here.
+#[test]
+fn other_exports_are_tolerated() {
+    let node = Node::new();
+    let name = b"example:other/thing@1.0.0";
+    // One export: the instance that is `stage`, under another name, without a type of its own.
+    let mut section = vec![1, 0, name.len() as u8];
+    section.extend(name);
+    section.extend([5, 0, 0]);
+    let other = appended(&stage("", ANSWER), 11, &section);
+    let report =
+        json_of(node.ctl(&["inspect", node.write("/tmp/o.wasm", &other).to_str().unwrap(), "--json"]));
+    assert_eq!((&report["exports"], &report["refused"]), (&json!(["stage"]), &Value::Null), "{report:#}");
+    let (answer, ..) = run(&other, &[]);
+    assert!(answer.is_ok(), "{answer:?}");
+}
+
 #[test]
 fn a_module_that_does_not_say_what_it_needs_may_have_less_than_the_usual() {
     let node = Node::new();
@@ -216,6 +237,14 @@ fn the_module_before_is_kept() {
         json!({"modules": {"x": {"digest": Digest::of(&one).as_str()}}}).to_string(),
     );
     assert_eq!(node.module("x").unwrap().digest(), Digest::of(&one).as_str());
+    // What is recorded is shown all the same, with a word about it.
+    let report = json_of(node.ctl(&["inspect", "x", "--json"]));
+    assert_eq!(
+        (&report["digest"], &report["pin"]),
+        (&json!(Digest::of(&two).as_str()), &json!(Digest::of(&one).as_str()))
+    );
+    let text = String::from_utf8(node.ctl(&["inspect", "x"]).stdout).unwrap();
+    assert!(text.contains(&format!("node.json pins x to {}", Digest::of(&one))), "{text}");
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use catena::node::Limits;
-use catena::wasm::{Command, Host, StageError, limits};
+use catena::wasm::{Command, Host, Module, StageError, limits};
 
-use crate::stage::{ANSWER, Node, appended, call, document, host, run, stage};
+use crate::stage::{ANSWER, Node, appended, call, component, document, host, run, stage};
 
 /// The error of a stage that must not get through, and quickly.
 fn error(component: &[u8], grants: &[&str]) -> StageError {
@@ -95,7 +95,80 @@ fn tables() {
 
 #[test]
 fn instances() {
-    exceeded(&with_instances(b"\0asm\x01\0\0\0", 129), &[], "instances");
+    // The component's own come on top.
+    let own = instances_of(&stage("", ANSWER));
+    let (most, module) = (Limits::default().instances, b"\0asm\x01\0\0\0");
+    let with = |count: usize| with_instances(module, u8::try_from(count - own).unwrap());
+    // As many as a Python stage has, all that there may be, and one more.
+    for count in [65, most] {
+        let (answer, ..) = run(&with(count), &[]);
+        assert!(answer.is_ok(), "{count}: {answer:?}");
+    }
+    exceeded(&with(most + 1), &[], "instances");
+}
+
+/// The core instances that instantiating makes.
+fn instances_of(component: &[u8]) -> usize {
+    let mut count = 0;
+    for payload in wasmparser::Parser::new(0).parse_all(component) {
+        if let wasmparser::Payload::InstanceSection(section) = payload.unwrap() {
+            let made = |instance: &Result<wasmparser::Instance<'_>, _>| {
+                matches!(instance, Ok(wasmparser::Instance::Instantiate { .. }))
+            };
+            count += section.into_iter().filter(made).count();
+        }
+    }
+    count
+}
+
+/// What a call of a module comes to.
+type Call = fn(&Module) -> Result<(), StageError>;
+
+/// Every way into a module, with the world that has it and its export.
+const WAYS: [(&str, &str, &str, Call); 6] = [
+    ("validate", "configurable", VALIDATE, |module| module.validate("{}", host()).0.map(drop)),
+    ("arrange", "arranger", ARRANGE, |module| module.arrange(&call(Command::Add), "[]", host()).0.map(drop)),
+    ("admit", "admitter", ADMIT, |module| module.admit(&call(Command::Add), "{}", host()).0.map(drop)),
+    ("add", "runner", RUN, |module| module.run(&call(Command::Add), &document(), host()).0.map(drop)),
+    ("check", "runner", RUN, |module| module.run(&call(Command::Check), &document(), host()).0.map(drop)),
+    ("del", "runner", RUN, |module| module.run(&call(Command::Del), &document(), host()).0.map(drop)),
+];
+
+const VALIDATE: &str = r#"(export "catena:stage/settings@0.1.0#validate") (param i32 i32)"#;
+const ARRANGE: &str = r#"(export "catena:stage/arrange@0.1.0#arrange")
+    (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)"#;
+const ADMIT: &str = r#"(export "catena:stage/admit@0.1.0#admit")
+    (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)"#;
+const RUN: &str = r#"(export "catena:stage/stage@0.1.0#run") (param i32)"#;
+
+#[test]
+fn each_limit_holds_in_each_call() {
+    let deep = "(func $deep (param i64 i64 i64) (call $deep (local.get 0) (local.get 1) (local.get 2))
+        (call $deep (local.get 0) (local.get 1) (local.get 2)))";
+    let limits = [
+        ("", "(loop $l (br $l)) (unreachable)", 102, "fuel"),
+        ("", "(loop $l (drop (memory.grow (i32.const 64))) (br $l)) (unreachable)", 103, "bytes of memory"),
+        (deep, "(call $deep (i64.const 0) (i64.const 0) (i64.const 0)) (unreachable)", 103, "bytes of stack"),
+        (
+            WRITE,
+            "(loop $l (call $write (i32.const 1) (i32.const 65536) (i32.const 8)) (br $l)) (unreachable)",
+            103,
+            "calls of log",
+        ),
+    ];
+    let node = Node::new();
+    for (way, world, export, enter) in WAYS {
+        for (fields, body, code, what) in limits {
+            let module = component(world, "", fields, &format!("(func {export} (result i32) {body})"));
+            let grants: &[&str] = if fields == WRITE { &["log=true"] } else { &[] };
+            node.install("x", &module, grants);
+            let start = Instant::now();
+            let error = enter(&node.module("x").unwrap()).expect_err(what);
+            assert!(start.elapsed() < Duration::from_secs(20), "{way}: {what}: {:?}", start.elapsed());
+            assert_eq!(error.code(), code, "{way}: {what}: {error}");
+            assert!(error.to_string().contains(what), "{way}: {what}: {error}");
+        }
+    }
 }
 
 fn core_modules(component: &[u8]) -> u8 {

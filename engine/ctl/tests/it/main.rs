@@ -11,4 +11,6 @@ mod outcome;
 mod run;
 mod stage;
 mod store;
+
+mod usage;
 mod wasi;

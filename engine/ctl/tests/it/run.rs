@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::install::{json_of, refused};
-use crate::stage::{ANSWER, Node, component, stage};
+use crate::stage::{ANSWER, Node, component, stage, wanting};
 
 /// Two networks with default routes, of which the second asks for the pod's.
 fn fixture(node: &Node, change: impl FnOnce(&mut Value)) -> PathBuf {
@@ -127,6 +127,61 @@ fn a_module_from_a_file_has_what_it_asks_for() {
     assert!(text.contains("code 105: no\\") && !text.contains('\u{1b}'), "{text}");
 }
 
+/// The first attachment's record of a module's file that is tried, with the whole report.
+fn tried(node: &Node, module: &[u8], fixture: &str) -> (Value, Value) {
+    let file = node.write("/tmp/tried.wasm", module);
+    let output = node.ctl(&["run", file.to_str().unwrap(), fixture, "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    (report["attachments"][0]["stages"][1].clone(), report)
+}
+
+#[test]
+fn a_module_that_wants_folders_is_tried_without() {
+    let node = Node::new();
+    let file = fixture(&node, |_| {});
+    let module =
+        wanting(&stage("", ANSWER), r#"{"dirs": {"/var/lib/quotas": "rw"}, "publish": ["example.com/x"]}"#);
+    let (record, report) = tried(&node, &module, file.to_str().unwrap());
+    assert_eq!(record["outcome"], "ok", "{report:#}");
+    assert_eq!(report["granted"], json!({"tried": {"publish": ["example.com/x"]}}));
+    let path = node.path("/tmp/tried.wasm");
+    let output = node.ctl(&["bench", path.to_str().unwrap(), file.to_str().unwrap(), "-n", "1"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_module_from_a_file_has_the_limits_of_its_name() {
+    let node = Node::new();
+    let file = fixture(&node, |_| {});
+    let large = stage("(memory $large 513)", ANSWER);
+    let (record, report) = tried(&node, &large, file.to_str().unwrap());
+    assert!(record["error"].as_str().is_some_and(|error| error.contains("limits.memoryMiB")), "{report:#}");
+    let rule = json!({"modules": {"tried": {"limits": {"memoryMiB": 64}}}});
+    node.write("/etc/catena/node.json", rule.to_string());
+    let (record, report) = tried(&node, &large, file.to_str().unwrap());
+    assert_eq!(record["outcome"], "ok", "{report:#}");
+}
+
+#[test]
+fn a_config_that_nobody_gets_is_told() {
+    let node = Node::new();
+    let file = fixture(&node, |fixture| fixture["config"] = json!({"a": 1}));
+    let file = file.to_str().unwrap();
+    let next = node.write("/tmp/next.json", r#"[{"stage": "result-conversion"}]"#);
+    let next = next.to_str().unwrap();
+    for verb in ["run", "bench"] {
+        for args in [&[file][..], &["--pipeline", next, file]] {
+            let args = [&[verb, "--config", "{}"], args].concat();
+            refused(node.ctl(&args), 1, &["--config", "name one before the fixture"]);
+        }
+        let output = node.ctl(&[verb, file, "--json"]);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let notes = report["notes"].to_string();
+        assert!(notes.contains("fixture.json has no effect"), "{verb}: {report:#}");
+    }
+}
+
 #[test]
 fn a_fixture_that_is_wrong_is_told_where() {
     let node = Node::new();
@@ -156,4 +211,19 @@ fn bench_tells_fuel_and_time_of_each_call() {
     assert!(stages.iter().all(|stage| stage["fuel"].as_u64().unwrap() > 0), "{report:#}");
     let text = String::from_utf8(node.ctl(&["bench", file.to_str().unwrap(), "-n", "3"]).stdout).unwrap();
     assert!(text.contains("3 runs") && text.contains("KiB"), "{text}");
+}
+
+#[test]
+fn what_takes_longer_than_a_second_says_so() {
+    let node = Node::new();
+    let file = fixture(&node, |_| {});
+    let module = node.write("/tmp/loops.wasm", stage("", "(loop $l (br $l)) (unreachable)"));
+    let bench = |runs: &str| {
+        let output =
+            node.ctl(&["bench", module.to_str().unwrap(), file.to_str().unwrap(), "-n", runs, "--json"]);
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert_eq!(bench("1"), "");
+    // Each of them has to use up its fuel, some ten milliseconds.
+    assert_eq!(bench("120"), "catenactl: 120 runs …\n");
 }

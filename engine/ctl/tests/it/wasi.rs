@@ -1,8 +1,9 @@
 //! Modules that import WASI, as `cargo build --target wasm32-wasip2` makes them.
 
 use crate::stage::{ANSWER, Node, call, component, document, host, run};
+use catena::node::Limits;
 use catena::routes::backend::Backend;
-use catena::wasm::{Command, Host, StageError};
+use catena::wasm::{Command, Host, StageError, limits};
 
 /// As much of WASI 0.2 as is used here.
 const WIT: &str = r#"
@@ -340,4 +341,33 @@ fn sockets_are_refused() {
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.contains("wasi:sockets") && text.contains("no network"), "{text}");
+}
+
+/// Asks for a random number so often.
+fn asks(count: u32) -> Vec<u8> {
+    let fields = r#"(import "wasi:random/random@0.2.0" "get-random-u64" (func $random (result i64)))"#;
+    let body = format!(
+        "(local $i i32) (loop $l (drop (call $random)) (local.set $i (i32.add (local.get $i) (i32.const 1)))
+            (br_if $l (i32.lt_u (local.get $i) (i32.const {count})))) {ANSWER}"
+    );
+    stage(fields, &body)
+}
+
+#[test]
+fn calls_are_counted() {
+    let most = limits::wasi_calls(&Limits::default());
+    assert!(run(&asks(most), &[]).0.is_ok());
+    let error = run(&asks(most + 1), &[]).0.unwrap_err();
+    assert_eq!(error.code(), 103);
+    let text = error.to_string();
+    assert!(text.contains("4096 calls of WASI") && text.contains("limits.hostCalls"), "{text}");
+}
+
+#[test]
+fn calls_end_with_the_calls_time() {
+    let node = Node::new();
+    node.install("x", &asks(1), &[]);
+    let late = Host { until: Some(std::time::Instant::now()), ..host() };
+    let error = node.module("x").unwrap().run(&call(Command::Add), &document(), late).0.unwrap_err();
+    assert!(error.code() == 11 && error.to_string().contains("deadlines.callSeconds"), "{error}");
 }

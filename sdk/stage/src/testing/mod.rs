@@ -52,6 +52,15 @@ pub struct TestHost {
     links: Vec<Link>,
     routes: Vec<catena_routes::Route>,
     pod: Rc<RefCell<Pod>>,
+    wants: Option<Wants>,
+}
+
+/// What a module asks for by way of grants that no import stands for.
+#[derive(Debug, Clone, Default, serde::Deserialize)]
+#[serde(default)]
+struct Wants {
+    result: Vec<String>,
+    publish: Vec<String>,
 }
 
 #[derive(Debug, Default)]
@@ -70,7 +79,7 @@ struct Pod {
 impl TestHost {
     /// A pod with the links of the attachment that is looked at. They are up and have no routes.
     pub fn new(attachment_links: &[&str]) -> TestHost {
-        let mut host = TestHost { links: Vec::new(), routes: Vec::new(), pod: Rc::default() };
+        let mut host = TestHost { links: Vec::new(), routes: Vec::new(), pod: Rc::default(), wants: None };
         for name in attachment_links {
             host = host.link(name);
             host.pod.borrow_mut().scope.links.push(host.links.len() as u32 + 1);
@@ -96,6 +105,16 @@ impl TestHost {
     /// The module is granted routes without a link (`@none`), such as blackholes.
     pub fn routes_without_link(self) -> TestHost {
         self.pod.borrow_mut().scope.links.push(0);
+        self
+    }
+
+    /// The module is granted what it wants and no more: `wants` is the text that
+    /// [`export_stage!`](crate::export_stage) has. Without this it may change and publish whatever it likes.
+    ///
+    /// # Panics
+    /// On a text that is no JSON object of grants.
+    pub fn wants(mut self, wants: &str) -> TestHost {
+        self.wants = Some(serde_json::from_str(wants).unwrap_or_else(|e| panic!("{wants}: {e}")));
         self
     }
 
@@ -155,11 +174,13 @@ impl TestHost {
     }
 
     /// Calls `arrange` for these attachments (the contract's JSON array). As in catena, an answer that is no arrangement
-    /// of them is an error (code 106).
+    /// of them is an error (code 106), and so is a failed call.
     pub fn arrange<M: Arrange>(&self, call: &TestCall, attachments: &Value) -> Result<Vec<Intent>, Error> {
         let attachments = Candidate::read_all(&attachments.to_string())?;
         let intents =
             self.guarded(true, |host| M::arrange(&call.typed::<M>(Command::Add)?, &attachments, host))?;
+        self.none_failed(&[])?;
+        size("an answer", intents.iter().map(Intent::to_value).collect::<Value>().to_string().len())?;
         if intents.len() != attachments.len() {
             let (are, should) = (intents.len(), attachments.len());
             return Err(unusable(code::BAD_OUTCOME, format!("{are} intents for {should} attachments")));
@@ -185,9 +206,14 @@ impl TestHost {
     }
 
     /// Calls `admit` for a config, which in meta mode is a list (`plugins`). As in catena, a rewrite that is no object,
-    /// or that nobody would get, is an error (code 106). Whether the node grants it is not asked here.
+    /// or that nobody would get, is an error (code 106), and so is a failed call. Whether the node grants it is not asked
+    /// here.
     pub fn admit<M: Admit>(&self, call: &TestCall, config: &Value) -> Result<Verdict, Error> {
         let verdict = self.guarded(true, |host| M::admit(&call.typed::<M>(Command::Add)?, config, host))?;
+        self.none_failed(&[])?;
+        if let Verdict::Rewrite(config) = &verdict {
+            size("a config", config.to_string().len())?;
+        }
         match &verdict {
             Verdict::Rewrite(_) if call.mode == Mode::Chained => Err(unusable(
                 code::BAD_OUTCOME,
@@ -202,7 +228,7 @@ impl TestHost {
 
     /// Runs the stage on a result, as after the delegate's ADD. As in catena, an error undoes the routes, a failed call
     /// that the outcome does not tolerate is an error, and so is an outcome that the contract does not allow (codes 103,
-    /// 105 and 106). Whether the node grants what it publishes and changes is not asked here.
+    /// 105 and 106). Of grants it has what [`TestHost::wants`] says.
     pub fn add<M: Stage>(&self, call: &TestCall, result: &Value) -> Result<Outcome, Error> {
         self.add_document::<M>(call, &document(result))
     }
@@ -244,22 +270,34 @@ impl TestHost {
 
     /// The rules are the engine's.
     fn judged(&self, before: &Document, outcome: Outcome) -> Result<Outcome, Error> {
-        let pod = self.pod.borrow();
-        let has_failed = |call: u32| pod.failed.iter().any(|(failed, _)| *failed == call);
+        let has_failed = |call: u32| self.pod.borrow().failed.iter().any(|(failed, _)| *failed == call);
+        let granted = |list: fn(&Wants) -> &Vec<String>, what: &str| {
+            self.wants.as_ref().is_none_or(|wants| list(wants).iter().any(|one| one == what))
+        };
         if let Some(after) = &outcome.result {
-            contract::result(plain(before), plain(after), |_| true).map_err(refused)?;
+            size("a result", after.text.len())?;
+            let granted = |member: contract::Member| granted(|wants| &wants.result, member.as_str());
+            contract::result(plain(before), plain(after), granted).map_err(refused)?;
         }
         contract::tags(&outcome.tags).map_err(refused)?;
-        contract::publications(&outcome.publications, |_| true).map_err(refused)?;
+        let granted = |key: &str| granted(|wants| &wants.publish, key);
+        contract::publications(&outcome.publications, granted).map_err(refused)?;
         contract::tolerations(&outcome.tolerated, has_failed).map_err(refused)?;
-        let tolerated = |call: u32| outcome.tolerated.iter().any(|(tolerated, _)| *tolerated == call);
+        self.none_failed(&outcome.tolerated)?;
+        Ok(outcome)
+    }
+
+    /// Whether all calls succeeded, but for those that are tolerated.
+    fn none_failed(&self, tolerated: &[(u32, String)]) -> Result<(), Error> {
+        let pod = self.pod.borrow();
+        let tolerated = |call: u32| tolerated.iter().any(|(tolerated, _)| *tolerated == call);
         let swallowed: Vec<&str> = pod
             .failed
             .iter()
             .filter(|(call, _)| !tolerated(*call))
             .map(|(_, error)| error.as_str())
             .collect();
-        if swallowed.is_empty() { Ok(outcome) } else { Err(Error::failed(swallowed.join("; "))) }
+        if swallowed.is_empty() { Ok(()) } else { Err(Error::failed(swallowed.join("; "))) }
     }
 
     fn undo(&self, mark: Mark) {
@@ -272,6 +310,14 @@ impl TestHost {
 /// What catena says of an answer that it does not take.
 fn unusable(code: u32, why: impl std::fmt::Display) -> Error {
     Error::Failed { code, message: format!("the stage's answer cannot be used: {why}"), details: None }
+}
+
+/// Whether a document is no larger than catena takes.
+fn size(of: &str, bytes: usize) -> Result<(), Error> {
+    if bytes > contract::DOCUMENT {
+        return Err(unusable(code::LIMIT, format!("more than {} bytes of {of}", contract::DOCUMENT)));
+    }
+    Ok(())
 }
 
 fn refused(refusal: Refusal) -> Error {

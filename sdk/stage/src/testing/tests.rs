@@ -149,13 +149,15 @@ impl Stage for Says {
 }
 
 impl Admit for Says {
-    fn admit(call: &Call<Words>, _: &Value, _: &Host) -> Result<Verdict, Error> {
+    fn admit(call: &Call<Words>, _: &Value, host: &Host) -> Result<Verdict, Error> {
+        say(&call.config, host);
         Ok(call.config.rewrite.clone().map_or(Verdict::Allow, Verdict::Rewrite))
     }
 }
 
 impl Arrange for Says {
-    fn arrange(call: &Call<Words>, _: &[Candidate], _: &Host) -> Result<Vec<Intent>, Error> {
+    fn arrange(call: &Call<Words>, _: &[Candidate], host: &Host) -> Result<Vec<Intent>, Error> {
+        say(&call.config, host);
         let other = Action::Override(vec!["fd00::1".parse().map_err(|_| Error::failed("an address"))?]);
         Ok(vec![Intent { ipv4: other, ..Intent::default() }; call.config.intents])
     }
@@ -188,9 +190,16 @@ fn what_catena_would_not_take_is_an_error_here_too() {
         (json!({"result": ["raw", {"cniVersion": "1.1.0"}]}), 106, "cni/VERSION"),
         (json!({"result": ["cni/1.1.0", {"cniVersion": "1.1.0"}]}), 105, "does not know"),
         (json!({"tolerate": 1}), 106, "call 1, which did not fail"),
+        (
+            json!({"result": ["cni/1.1.0", {"cniVersion": "1.1.0", "vendor": 1, "dns": {"domain": "x".repeat(1 << 20)}}]}),
+            103,
+            "1048576 bytes of a result",
+        ),
     ] {
         is_refused(says(config), code, part);
     }
+    let large = json!({"rewrite": {"x": "x".repeat(1 << 20)}});
+    is_refused(pod().admit::<Says>(&call(large), &json!({"plugins": []})), 103, "1048576 bytes of a config");
     let (host, list) = (pod(), json!({"plugins": []}));
     is_refused(host.admit::<Says>(&call(json!({"rewrite": []})), &list), 106, "not an object");
     let rewrites = call(json!({"rewrite": {}}));
@@ -342,4 +351,56 @@ fn routes_are_read_as_they_are_written() {
     ] {
         assert_eq!(TestHost::new(&["net1"]).link("eth0").route(text).routes(), [text]);
     }
+}
+
+#[test]
+fn what_a_module_does_not_want_it_does_not_get() {
+    let changes =
+        json!({"result": ["cni/1.1.0", {"cniVersion": "1.1.0", "vendor": 1, "dns": {"domain": "x"}}]});
+    let publishes = json!({"publish": [["example.com/a", "1"]]});
+    let add = |wants: &str, words: &Value| {
+        let result = json!({"cniVersion": "1.1.0", "vendor": 1});
+        pod().wants(wants).add::<Says>(&call(words.clone()), &result)
+    };
+    let all = r#"{"routes": {"ops": ["read"]}, "result": ["dns"], "publish": ["example.com/a"]}"#;
+    assert!(add(all, &changes).is_ok() && add(all, &publishes).is_ok());
+    is_refused(add(r#"{"result": ["routes"]}"#, &changes), 105, "dns");
+    is_refused(add(r#"{"publish": ["example.com/b"]}"#, &publishes), 105, "example.com/a");
+}
+
+#[test]
+fn a_failed_call_counts_before_the_delegates_too() {
+    let host = pod().gone();
+    let looks = call(json!({"look": "net1", "intents": 1}));
+    for error in [
+        host.admit::<Says>(&looks, &json!({"plugins": []})).unwrap_err(),
+        host.arrange::<Says>(&looks, &json!([{"position": 0}])).unwrap_err(),
+    ] {
+        assert!(error.to_string().contains("no network namespace"), "{error}");
+    }
+}
+
+/// Writes nothing of what it exports.
+struct Idle;
+
+impl Module for Idle {
+    type Config = Value;
+}
+
+impl Arrange for Idle {}
+impl Admit for Idle {}
+impl Stage for Idle {}
+impl Settings for Idle {}
+
+crate::export_stage!(Idle: arrange, admit, stage, settings);
+
+#[test]
+fn what_is_not_written_changes_nothing() {
+    let host = pod();
+    let decided = Intent { ipv4: Action::Filter, ..Intent::default() };
+    let attachments = json!([{"position": 0, "intent": decided.to_value()}, {"position": 1}]);
+    assert_eq!(host.arrange::<Idle>(&call(json!({})), &attachments), Ok(vec![decided, Intent::default()]));
+    assert_eq!(host.admit::<Idle>(&call(json!({})), &json!({"plugins": []})), Ok(Verdict::Allow));
+    assert_eq!(host.add::<Idle>(&call(json!({})), &json!({"cniVersion": "1.1.0"})), Ok(Outcome::unchanged()));
+    assert_eq!(validate::<Idle>(&json!({})), []);
 }

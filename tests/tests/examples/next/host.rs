@@ -34,8 +34,9 @@ impl Module {
         host: Host,
     ) -> (Result<Outcome, StageError>, Host, Usage) {
         let given = types::Document { format: document.format.clone(), text: document.text.clone() };
+        let bytes = call.bytes() + document.text.len();
         let call = next_call(call);
-        let (answer, host, usage) = self.call(linked, host, |store, instance| {
+        let (answer, host, usage) = self.call(linked, host, bytes, |store, instance| {
             let answer = indices.load(&mut *store, instance)?.call_run(store, &call, &given)?;
             Ok(answer.map_err(old_error))
         });
