@@ -157,8 +157,8 @@ pub(crate) fn ledger(bytes: &[u8]) {
     let Ok(entry) = Entry::read(bytes) else { return };
     let _: (bool, bool) = (entry.is_finished(), entry.may_have_children());
     let (recorded, attached) = (Recorded::of(&entry.intended), entry.all_attached());
-    for position in 0..entry.intended.attachments.len() {
-        let _: Option<&[u32]> = attached[position].and_then(Event::links);
+    for (position, attached) in attached.into_iter().enumerate() {
+        let _: Option<&[u32]> = attached.and_then(Event::links);
         match recorded.attachment(position, "/run/netns/x") {
             Err(error) => is_clear(&error),
             Ok(attachment) => drop(attachment.to_intended()),

@@ -29,7 +29,13 @@ const DIFFERENT: [(&str, Ours); 7] = [
     ("ADD-own-netns", Ours::Fails(8, OWN)),
     ("override-yes", Ours::Fails(8, OWN)),
     ("DEL-own-netns", Ours::Runs("")),
-    ("unknown-and-badstdin", Ours::Fails(4, "CNI_COMMAND")),
+    (
+        "unknown-and-badstdin",
+        Ours::Fails(
+            4,
+            "bad environment: CNI_COMMAND is \"NOPE\", which is none of ADD, DEL, CHECK, GC, STATUS, VERSION",
+        ),
+    ),
 ];
 
 /// The request with the delegate, as text, since it may be odd on purpose.
