@@ -7,10 +7,10 @@ STATIC := -- -C target-feature=+crt-static
 export CATENA_CNI_PLUGINS ?= $(if $(wildcard /usr/lib/cni/ptp),/usr/lib/cni,$(if $(wildcard /opt/cni/bin/ptp),/opt/cni/bin,/usr/lib/cni))
 
 .PHONY: help setup build fast lint unit fuzz stages panics integration test soak soak-routes soak-faults cost runtimes
-.PHONY: examples demo bench bench-growth bench-parts bench-tools instructions clean
+.PHONY: examples examples-rust demo bench bench-growth bench-parts bench-tools instructions clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install what building and testing need (Debian; root only if something is missing)
 	@.ci/setup.sh
@@ -80,6 +80,9 @@ test: ## Run all tests
 examples: fast stages ## Build and run the examples and the tutorial, in Rust, Python and JavaScript (registries needed)
 	@.ci/setup.sh --examples
 	PATH="$(abspath $(TARGET))/node/bin:$$PATH" $(BINARIES) $(CARGO) test --locked -q -p catena-tests --test examples
+
+examples-rust: fast stages ## The part of it in Rust, the next version of the contract included
+	$(BINARIES) $(CARGO) test --locked -q -p catena-tests --test examples -- --skip python --skip javascript
 
 # Each prints its counts and its seed; SOAK_SEED=N does the same again. The kernel tests share two processors badly.
 soak-routes: export SOAK_APPLIES ?= 200000

@@ -122,9 +122,14 @@ impl World {
 
     /// Runs `program` to its end.
     pub fn run(&self, program: &str, args: &[&str]) -> Output {
+        self.run_within(program, args, PATIENCE)
+    }
+
+    /// Runs a `program` that may take so long.
+    pub fn run_within(&self, program: &str, args: &[&str], patience: Duration) -> Output {
         let mut command = self.command(program);
         command.args(args);
-        finish(command, b"")
+        finish_within(command, b"", patience)
     }
 
     /// Runs a shell script that must succeed; the answer is its stdout.
@@ -258,7 +263,11 @@ fn all_programs(catena: PathBuf, catenactl: PathBuf) -> Vec<String> {
 }
 
 /// Runs a command to its end with `stdin`. Panics when it hangs.
-pub fn finish(mut command: Command, stdin: &[u8]) -> Output {
+pub fn finish(command: Command, stdin: &[u8]) -> Output {
+    finish_within(command, stdin, PATIENCE)
+}
+
+fn finish_within(mut command: Command, stdin: &[u8], patience: Duration) -> Output {
     let start = Instant::now();
     let mut child = command
         .stdin(Stdio::piped())
@@ -276,10 +285,10 @@ pub fn finish(mut command: Command, stdin: &[u8]) -> Output {
         if let Some(status) = child.try_wait().expect("waiting for a child") {
             break status;
         }
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() > patience {
             child.kill().expect("killing a child that hangs");
             panic!(
-                "hangs for more than {PATIENCE:?}: {command:?}\nstdout: {}\nstderr: {}",
+                "hangs for more than {patience:?}: {command:?}\nstdout: {}\nstderr: {}",
                 out.text(),
                 err.text()
             );

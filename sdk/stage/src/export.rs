@@ -27,10 +27,11 @@ macro_rules! export_stage {
             struct Exports;
             $($crate::__export!($export, $module, Exports);)+
             $(
-                const WANTS: &str = $wants;
+                // Names that no author's constant has: `$wants` may be one.
+                const __CATENA_WANTS: &str = $wants;
                 #[used]
                 #[unsafe(link_section = "catena:wants")]
-                static SECTION: [u8; WANTS.len()] = $crate::bytes(WANTS);
+                static __CATENA_SECTION: [u8; __CATENA_WANTS.len()] = $crate::bytes(__CATENA_WANTS);
             )?
         };
     };

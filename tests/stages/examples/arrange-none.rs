@@ -38,4 +38,7 @@ impl Stage for ArrangeNone {
     }
 }
 
-export_stage!(ArrangeNone: arrange, stage; wants = r#"{"result": ["routes"]}"#);
+// A name that an author is likely to choose.
+const WANTS: &str = r#"{"result": ["routes"]}"#;
+
+export_stage!(ArrangeNone: arrange, stage; wants = WANTS);

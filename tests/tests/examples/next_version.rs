@@ -19,8 +19,9 @@ const HOST: &str = include_str!("next/host.rs");
 const MODULE: &str = include_str!("next/module.rs");
 
 /// Changes of the source: file, what is there, what comes in its place.
-const CHANGES: [(&str, &str, &str); 12] = [
+const CHANGES: [(&str, &str, &str); 13] = [
     ("engine/Cargo.toml", "[[bin]]\nname = \"catena\"", "[[bin]]\nname = \"catena-next\""),
+    ("engine/build.rs", "rustc-link-arg-bin=catena=", "rustc-link-arg-bin=catena-next="),
     (
         "engine/ctl/Cargo.toml",
         "[dependencies]",

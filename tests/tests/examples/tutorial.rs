@@ -1,5 +1,6 @@
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
+use std::time::Duration;
 
 use catena_tests::binaries;
 use catena_tests::world::{CATENACTL, OWN_BIN, Output, PLUGIN_BIN, World};
@@ -7,6 +8,8 @@ use catena_tests::world::{CATENACTL, OWN_BIN, Output, PLUGIN_BIN, World};
 use crate::document::{Block, Command, section};
 
 const TUTORIAL: &str = include_str!("../../../sdk/TUTORIAL.md");
+/// What compiling a module of 12 MB may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(600);
 /// Where the node's commands run in a world.
 const WORK: &str = "/root/work";
 
@@ -74,7 +77,7 @@ impl Reader {
         }
         let bin = Path::new(CATENACTL).parent().expect("a folder").display();
         let script = format!("cd {WORK}; export PATH={bin}:{OWN_BIN}:$PATH\n{}", command.text);
-        let output = self.world.run("bash", &["-c", &script]);
+        let output = self.world.run_within("bash", &["-c", &script], PATIENCE);
         judge(command, output.exit, &format!("{}{}", output.stdout, output.stderr));
     }
 

@@ -226,7 +226,7 @@ fn what_was_undone_is_no_cause() {
         routes.iter().find(|route| route["route"].to_string().contains("default")).expect("a default");
     assert!(!default["cause"].to_string().contains("stage x"), "{attachment:#}");
     let text = world.run(CATENACTL, &["show", &pod.id]).stdout;
-    assert!(text.contains("undone     - default via"), "{text}");
+    assert!(text.contains("    undone - default via"), "{text}");
     pod.del(&outer, Some(&result)).done();
 }
 
