@@ -228,7 +228,9 @@ impl Tracee {
     /// What a system call is about: a path or what a descriptor is, numbers masked.
     fn subject(&self, number: i64, arguments: [u64; 6]) -> String {
         let subject = match number {
-            libc::SYS_openat | libc::SYS_newfstatat | libc::SYS_statx => self.string(arguments[1]),
+            libc::SYS_openat | libc::SYS_openat2 | libc::SYS_newfstatat | libc::SYS_statx => {
+                self.string(arguments[1])
+            }
             libc::SYS_mkdir
             | libc::SYS_rename
             | libc::SYS_unlink
@@ -243,6 +245,8 @@ impl Tracee {
             | libc::SYS_fdatasync
             | libc::SYS_flock
             | libc::SYS_fstat
+            | libc::SYS_fstatfs
+            | libc::SYS_dup2
             | libc::SYS_getdents64
             | libc::SYS_fcntl
             | libc::SYS_ftruncate
@@ -449,6 +453,7 @@ pub fn name(number: i64) -> String {
         (libc::SYS_read, "read"),
         (libc::SYS_write, "write"),
         (libc::SYS_openat, "openat"),
+        (libc::SYS_openat2, "openat2"),
         (libc::SYS_close, "close"),
         (libc::SYS_fstat, "fstat"),
         (libc::SYS_newfstatat, "newfstatat"),
@@ -459,6 +464,10 @@ pub fn name(number: i64) -> String {
         (libc::SYS_fdatasync, "fdatasync"),
         (libc::SYS_ftruncate, "ftruncate"),
         (libc::SYS_connect, "connect"),
+        (libc::SYS_dup2, "dup2"),
+        (libc::SYS_getpid, "getpid"),
+        (libc::SYS_prlimit64, "prlimit64"),
+        (libc::SYS_arch_prctl, "arch_prctl"),
         (libc::SYS_set_tid_address, "set_tid_address"),
         (libc::SYS_set_robust_list, "set_robust_list"),
         (libc::SYS_rseq, "rseq"),

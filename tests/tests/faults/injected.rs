@@ -92,7 +92,9 @@ fn faults(
             Class::State
         } else if path.starts_with("/proc/sys/net") {
             Class::Netlink
-        } else if path.starts_with("/run/netns/") || path.ends_with("/ns/net") {
+        } else if ["/run/netns/", "net:"].iter().any(|start| path.starts_with(start))
+            || path.ends_with("/ns/net")
+        {
             Class::Namespace
         } else {
             Class::Environment
@@ -121,7 +123,7 @@ fn faults(
             of_path(tracee.string(arguments[1])),
             &[Errno::EMFILE, Errno::EACCES, Errno::EIO, Errno::ENOSPC, Errno::EROFS],
         ),
-        libc::SYS_openat => {
+        libc::SYS_openat | libc::SYS_openat2 => {
             (of_path(tracee.string(arguments[1])), &[Errno::EMFILE, Errno::EACCES, Errno::EIO])
         }
         libc::SYS_statx | libc::SYS_newfstatat => {
@@ -132,10 +134,10 @@ fn faults(
             };
             (class, &[Errno::EACCES, Errno::EIO])
         }
-        libc::SYS_fstat | libc::SYS_getdents64 | libc::SYS_pread64 => {
+        libc::SYS_fstat | libc::SYS_fstatfs | libc::SYS_getdents64 | libc::SYS_pread64 => {
             (of_descriptor(arguments[0])?, &[Errno::EIO])
         }
-        libc::SYS_fcntl => (of_descriptor(arguments[0])?, &[Errno::EMFILE]),
+        libc::SYS_fcntl | libc::SYS_dup2 => (of_descriptor(arguments[0])?, &[Errno::EMFILE]),
         libc::SYS_mkdir | libc::SYS_rename | libc::SYS_unlink => {
             (of_path(tracee.string(arguments[0])), &[Errno::ENOSPC, Errno::EROFS, Errno::EIO])
         }
