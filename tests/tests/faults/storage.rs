@@ -423,7 +423,7 @@ fn a_cached_result_that_the_ledger_has_not() {
         ("gone", "rm $file", None, false),
         // The folder is catena's alone, so nobody else has put it there.
         ("another user's", "chown 1000 $file", None, true),
-        ("a link to nowhere", "ln -sf /nowhere $file", None, false),
+        ("a link", "ln -sf /nowhere $file", Some("cannot be read"), false),
         ("a folder", "rm $file; mkdir $file", Some("cannot be read"), false),
     ] {
         for position in POSITIONS {
