@@ -36,8 +36,8 @@ unit: setup ## Run the unit tests
 	$(CARGO) test --locked -q --profile fast -p catenactl
 
 fuzz: setup ## Run each fuzz target on many inputs (FUZZ_INPUTS of each, by FUZZ_SEED)
-	FUZZ_INPUTS=$(or $(FUZZ_INPUTS),1000000) $(CARGO) test --locked --profile fast -p catena --test fuzz
-	FUZZ_INPUTS=$(or $(FUZZ_INPUTS),1000000) $(CARGO) test --locked --profile fast -p catena --lib fuzz
+	FUZZ_INPUTS=$(or $(FUZZ_INPUTS),1000000) $(CARGO) test --locked --profile fuzz -p catena --test fuzz
+	FUZZ_INPUTS=$(or $(FUZZ_INPUTS),1000000) $(CARGO) test --locked --profile fuzz -p catena --lib fuzz
 
 LIGHT := -p catena-cni -p catena-contract -p catena-routes -p catena-sdk -p deny-network -p route-override -p catena-plugin-result-conversion \
 	-p catena-plugin-empty-result -p catena-plugin-default-gateway -p catena-plugin-network-status

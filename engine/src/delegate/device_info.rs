@@ -118,10 +118,15 @@ impl DeviceInfoFile {
         if bytes.len() as u64 > LIMIT {
             return Err(self.bad(format!("has more than {LIMIT} bytes")));
         }
-        match json::parse(&bytes) {
-            Ok(value @ Value::Object(_)) => Ok(Some(value)),
-            Ok(_) => Err(self.bad("is not a JSON object")),
-            Err(error) => Err(self.bad(format!("is not JSON: {error}"))),
+        DeviceInfoFile::parse(&bytes).map(Some).map_err(|cause| self.bad(cause))
+    }
+
+    /// The description in a file's bytes, or what is wrong with them.
+    pub fn parse(bytes: &[u8]) -> Result<Value, String> {
+        match json::parse(bytes) {
+            Ok(value @ Value::Object(_)) => Ok(value),
+            Ok(_) => Err("is not a JSON object".to_owned()),
+            Err(error) => Err(format!("is not JSON: {error}")),
         }
     }
 

@@ -127,12 +127,8 @@ fn ask(
     let mut answer = Answer::default();
     loop {
         receive(socket, buffer, until, deadline)?;
-        let mut rest = buffer.as_slice();
-        while !rest.is_empty() {
-            let reply = decode(&mut rest)?;
-            if reply.header.sequence_number == sequence && answer.take(reply)? {
-                return Ok(answer);
-            }
+        if answer.take_all(buffer, sequence)? {
+            return Ok(answer);
         }
     }
 }
@@ -189,6 +185,18 @@ pub(super) struct Answer {
 }
 
 impl Answer {
+    /// Takes the messages of a datagram that answer this request; true if the last was among them.
+    pub(super) fn take_all(&mut self, datagram: &[u8], sequence: u32) -> Result<bool, Failure> {
+        let mut rest = datagram;
+        while !rest.is_empty() {
+            let reply = decode(&mut rest)?;
+            if reply.header.sequence_number == sequence && self.take(reply)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Takes the next message of an answer; true if it was the last.
     fn take(&mut self, reply: NetlinkMessage<Message>) -> Result<bool, Failure> {
         self.interrupted |= reply.header.flags & NLM_F_DUMP_INTR != 0;

@@ -128,6 +128,18 @@ pub(crate) fn cache_files() -> Vec<Vec<u8>> {
     found
 }
 
+/// Of each type in the Device Information Specification.
+pub(crate) fn device_descriptions() -> Vec<Vec<u8>> {
+    let all = [
+        json!({ "type": "pci", "version": "1.1.0", "pci": { "pci-address": "0000:18:02.5", "pf-pci-address": "0000:18:00.0",
+            "representor-device": "eth3" } }),
+        json!({ "type": "vdpa", "version": "1.0.0", "vdpa": { "parent-device": "vdpa0", "driver": "vhost", "path": "/dev/vhost-vdpa1" } }),
+        json!({ "type": "memif", "version": "1.0.0", "memif": { "role": "slave", "path": "/var/run/m.sock", "mode": "ethernet" } }),
+        json!({}),
+    ];
+    all.iter().map(bytes).collect()
+}
+
 pub(crate) fn versions_files() -> Vec<Vec<u8>> {
     let known =
         json!({ "/opt/cni/bin/ptp": { "inode": 7, "mtime": [1, 2], "versions": ["0.4.0", "1.0.0"] } });

@@ -1,9 +1,11 @@
 //! Drives a fuzz target, a plain function of bytes: with mutations of a corpus, by a seed, so that a failure can be
 //! repeated; and with large inputs, to see that its work grows no faster than they do.
 
+use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
@@ -69,16 +71,63 @@ pub(crate) fn drive(name: &str, target: Target, corpus: &[Vec<u8>]) {
     let mut hasher = DefaultHasher::new();
     (name, seed).hash(&mut hasher);
     let mut random = Random(hasher.finish());
+    let regressions = regressions(name);
     // What is in the corpus has to pass as it is.
-    for input in corpus {
+    for input in regressions.iter().chain(corpus) {
         check(name, target, input, seed);
     }
     for _ in 0..inputs {
         let input = mutate(&mut random, corpus);
         check(name, target, &input, seed);
     }
-    let total = corpus.len() as u64 + inputs;
+    let total = (regressions.len() + corpus.len()) as u64 + inputs;
     writeln!(std::io::stderr(), "fuzz {name}: {total} inputs, seed {seed}").expect("stderr");
+}
+
+fn regressions_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/regressions")
+}
+
+/// The targets that have such inputs.
+#[allow(dead_code, reason = "one of those who drive targets asks")]
+pub(crate) fn with_regressions() -> Vec<String> {
+    let folders = fs::read_dir(regressions_folder()).expect("tests/fuzz/regressions");
+    folders.map(|folder| folder.expect("a folder").file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Inputs that were trouble once, or look like it: a file each, `b"…"` with escapes as in Rust.
+fn regressions(name: &str) -> Vec<Vec<u8>> {
+    let Ok(files) = fs::read_dir(regressions_folder().join(name)) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = files.map(|file| file.expect("a file").path()).collect();
+    paths.sort();
+    let read = |path: &PathBuf| {
+        let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let inside = text.trim().strip_prefix("b\"").and_then(|text| text.strip_suffix('"'));
+        unescaped(inside.unwrap_or_else(|| panic!("{}: not b\"…\"", path.display())))
+    };
+    paths.iter().map(read).collect()
+}
+
+/// Undoes [`slice::escape_ascii`].
+fn unescaped(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        let escaped = if byte == b'\\' { rest.next() } else { None };
+        bytes.push(match escaped {
+            None => byte,
+            Some(b't') => b'\t',
+            Some(b'r') => b'\r',
+            Some(b'n') => b'\n',
+            Some(b'x') => {
+                let digits: Vec<u8> = rest.by_ref().take(2).collect();
+                let digits = str::from_utf8(&digits).expect("two digits");
+                u8::from_str_radix(digits, 16).expect("two hexadecimal digits")
+            }
+            Some(other) => other,
+        });
+    }
+    bytes
 }
 
 fn check(name: &str, target: Target, input: &[u8], seed: u64) {

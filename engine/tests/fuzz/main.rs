@@ -1,5 +1,6 @@
 //! A fuzz target for everything that parses what others send. Each is a plain function of bytes, driven with mutations
 //! of the recorded calls and of the vectors: FUZZ_INPUTS of each (`make fuzz` takes many more), repeatable by FUZZ_SEED.
+//! Before them come the inputs of `regressions/TARGET/`, in the form in which a failure shows its input.
 
 mod corpus;
 mod driver;
@@ -26,6 +27,7 @@ const TARGETS: &[(&str, Target, Corpus)] = &[
     ("error-object", values::error_object, corpus::results),
     ("delegate-output", targets::delegate_output, corpus::results),
     ("cache", targets::cache, corpus::cache_files),
+    ("device-info", targets::device_info, corpus::device_descriptions),
     ("versions-file", targets::versions_file, corpus::versions_files),
     ("ledger", targets::ledger, corpus::ledger_entries),
     ("outcome", targets::outcome, corpus::results),
@@ -74,6 +76,11 @@ macro_rules! targets {
         fn every_target_is_driven() {
             let driven = [$($name),+];
             assert!(TARGETS.iter().all(|(name, ..)| driven.contains(name)));
+            // The kernel's replies are read where nobody but the crate itself reaches.
+            let known = [&driven[..], &["netlink-reply", "netlink-datagram"]].concat();
+            for name in driver::with_regressions() {
+                assert!(known.contains(&name.as_str()), "regressions/{name}: there is no such target");
+            }
         }
     };
 }
@@ -90,6 +97,7 @@ targets! {
     error_object: "error-object",
     delegate_output: "delegate-output",
     cache: "cache",
+    device_info: "device-info",
     versions_file: "versions-file",
     ledger: "ledger",
     outcome: "outcome",

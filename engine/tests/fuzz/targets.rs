@@ -9,7 +9,7 @@ use catena::attach::document;
 use catena::attach::entry::{Entry, Event, Intended, SCHEMA, line};
 use catena::attach::recording::Recording;
 use catena::cni::{CniError, Command, Conf, Invocation, Request, Target};
-use catena::delegate::{Versions, cache};
+use catena::delegate::{DeviceInfoFile, Versions, cache};
 use catena::node::{Grants, Limits, ModuleLock, NodeConfig};
 use catena::pipeline::intent::Intent;
 use catena::wasm::{Document, Outcome, grants};
@@ -145,6 +145,18 @@ pub(crate) fn cache(bytes: &[u8]) {
         let again = cache::parse(result.to_string().as_bytes());
         // A bare result is a file of the old form; one that looks like the new form is read as that.
         assert!(again.is_ok());
+    }
+}
+
+/// What a delegate says about the device that it attached.
+pub(crate) fn device_info(bytes: &[u8]) {
+    match DeviceInfoFile::parse(bytes) {
+        Ok(description) => {
+            assert!(description.is_object());
+            let again = DeviceInfoFile::parse(description.to_string().as_bytes());
+            assert_eq!(again, Ok(description));
+        }
+        Err(cause) => assert!(!cause.chars().any(char::is_control), "{cause:?}"),
     }
 }
 

@@ -3,6 +3,7 @@
 use catena_routes::{Family, Hop, Mode, Request, Route};
 use rtnetlink::packet_core::{NetlinkDeserializable, NetlinkHeader, NetlinkSerializable};
 
+use crate::routes::connection::Answer;
 use crate::routes::envelope::Message;
 use crate::routes::message;
 
@@ -82,4 +83,79 @@ fn replies_are_read_in_linear_time() {
         driver::grows_linearly("netlink-reply", reply, &|size| [vec![16, 0], vec![byte; size]].concat());
         driver::grows_linearly("netlink-reply", reply, &|size| [vec![24, 0], vec![byte; size]].concat());
     }
+}
+
+/// A whole datagram, as it comes from the socket: any number of messages.
+fn datagram(bytes: &[u8]) {
+    let mut answer = Answer::default();
+    let _: Result<bool, _> = answer.take_all(bytes, SEQUENCE);
+    // Each has a header.
+    assert!(answer.messages.len() * 16 <= bytes.len());
+    let messages = answer.messages;
+    for family in Family::ALL {
+        let _: Result<_, _> = message::routes(messages.clone(), family, 254);
+    }
+    let _: Result<_, _> = message::echoes(messages.clone());
+    let _: usize = message::links(messages).len();
+}
+
+/// The request that is answered.
+const SEQUENCE: u32 = 7;
+
+/// struct nlmsghdr before a payload.
+fn framed(kind: u16, flags: u16, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(16 + payload.len()).unwrap();
+    let mut bytes = length.to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
+    bytes.extend(SEQUENCE.to_ne_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(payload);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+/// Dumps, acknowledgements, and refusals with and without the kernel's words (netlink(7)).
+fn datagrams() -> Vec<Vec<u8>> {
+    const ERROR: u16 = 2;
+    const DONE: u16 = 3;
+    const MULTI: u16 = 2;
+    const INTERRUPTED: u16 = 0x10;
+    const CAPPED: u16 = 0x100;
+    const TLVS: u16 = 0x200;
+    let replies: Vec<Vec<u8>> = corpus()
+        .iter()
+        .map(|seed| framed(u16::from_le_bytes([seed[0], seed[1]]), MULTI, &seed[2..]))
+        .collect();
+    let done = framed(DONE, MULTI, &[0; 4]);
+    let request = framed(24, 5, &replies[0][16..]);
+    let refused = |errno: i32, rest: &[u8]| [&errno.to_ne_bytes(), rest].concat();
+    let words = [&[12, 0, 1, 0][..], b"no hop\0\0", &[8, 0, 2, 0, 44, 0, 0, 0]].concat();
+    vec![
+        [replies.concat(), done.clone()].concat(),
+        [framed(16, MULTI | INTERRUPTED, &replies[4][16..]), done].concat(),
+        framed(DONE, MULTI | TLVS, &refused(-22, &words)),
+        framed(ERROR, 0, &refused(0, &request[..16])),
+        framed(ERROR, 0, &refused(-17, &request)),
+        framed(ERROR, CAPPED | TLVS, &refused(-101, &[&request[..16], &words].concat())),
+        framed(ERROR, TLVS, &refused(-101, &[request, words].concat())),
+        // Nothing, and an overrun.
+        [framed(1, 0, &[]), framed(4, 0, &[])].concat(),
+    ]
+}
+
+#[test]
+fn no_datagram_makes_a_reader_panic() {
+    driver::drive("netlink-datagram", datagram, &datagrams());
+}
+
+#[test]
+fn datagrams_are_read_in_linear_time() {
+    for seed in datagrams() {
+        driver::grows_linearly("netlink-datagram", datagram, &|size| seed.repeat(size / seed.len() + 1));
+    }
+    let reply = framed(24, 2, &corpus()[0][2..]);
+    driver::grows_linearly("netlink-datagram", datagram, &|size| reply.repeat(size / reply.len() + 1));
+    let other = framed(1, 0, &[]);
+    driver::grows_linearly("netlink-datagram", datagram, &|size| other.repeat(size / other.len() + 1));
 }
