@@ -133,7 +133,7 @@ fn rust() {
     reader.follow("Filter a gateway, and publish what was done");
     reader.follow("Exchange a policy, and go back");
     reader.follow("Try a policy on what the node has seen");
-    let left = reader.run("sh", &["-c", "ls /var/lib/catena/state/*.json /run/catena/status 2>/dev/null"]);
+    let left = reader.run("sh", &["-c", "find /var/lib/catena/state /run/catena/status -name '*.json'"]);
     assert_eq!(left.stdout, "", "DEL leaves nothing");
 }
 
