@@ -35,7 +35,7 @@ struct Row {
     fault: Fault,
     /// The codes of ADD, CHECK and DEL.
     codes: [i64; 3],
-    /// A second or more for each cell, so that CI tries one position.
+    /// Some seconds for each cell, so that CI tries one position.
     slow: bool,
 }
 
@@ -165,7 +165,7 @@ impl<'w> Applied<'w> {
 
 /// The reply must have the code, name the delegate, come in time, and leave the pipes free.
 fn expect(reply: &Reply, code: i64, position: usize, cell: &str) {
-    // One second for the delegate, two for a busy file, as much for undoing it, and a busy machine.
+    // Three seconds for the delegate, two for a busy file, as much for undoing it, and a busy machine.
     assert!(reply.output.elapsed < Duration::from_secs(20), "{cell} took {:?}", reply.output.elapsed);
     if code == 0 {
         return reply.done();
@@ -177,7 +177,7 @@ fn cell(pod: &Pod<'_>, before: &Traces, row: &Row, command: usize, position: usi
     let name = ["ADD", "CHECK", "DEL"][command];
     let cell = format!("{}: {name} at position {position}", row.name);
     let (world, conf, code) = (pod.world, config(), row.codes[command]);
-    ground::set_deadlines(world, if row.slow { 1 } else { 30 }, 30, 60);
+    ground::set_deadlines(world, if row.slow { 3 } else { 30 }, 30, 60);
     if name == "ADD" {
         let fault = Applied::apply(world, row, name, code, position);
         world.sh(&format!("rm -f {NOTES}"));
