@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use catena::attach::entry::Entry;
-use catena::attach::session::boot_id;
 use catena::routes::kernel::Kernel;
 use catena::routes::link::Link;
 use catena::routes::netns::Netns;
@@ -24,7 +23,7 @@ impl Namespace {
     pub(crate) fn read(entry: &Entry) -> Result<Namespace, String> {
         let intended = &entry.intended;
         let netns = Netns::open(&intended.netns).map_err(|error| error.to_string())?;
-        if netns.id() != intended.netns_id || boot_id() != intended.boot_id {
+        if !entry.is_in(&netns) {
             return Err(format!("{} is another namespace than the one that was attached", intended.netns));
         }
         let mut kernel = Kernel::of(&netns);

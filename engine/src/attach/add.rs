@@ -173,8 +173,7 @@ fn clear(
     let deletion = match slot.read()? {
         Found::Nothing => return Ok(()),
         Found::Entry(entry) => {
-            let same_namespace = entry.intended.netns_id == netns.id();
-            if entry.is_finished() && entry.intended.boot_id == boot_id() && same_namespace {
+            if entry.is_finished() && entry.is_in(netns) {
                 return Err(CniError::new(
                     code::INVALID_ENVIRONMENT,
                     format!(
@@ -327,6 +326,7 @@ impl Adding<'_, '_> {
             boot_id: boot_id(),
             netns: self.netns_path.clone(),
             netns_id: self.netns.id(),
+            netns_cookie: self.netns.cookie(),
             own_netns: self.session.invocation.own_netns_allowed,
             args: self.session.invocation.args.clone(),
             bin_dir: self.bin_dir.as_ref().map(|folder| folder.display().to_string()),

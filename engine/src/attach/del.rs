@@ -97,6 +97,7 @@ pub fn from_config(
         netns: sandbox.to_owned(),
         // Where there is none that can be opened, a later one under this path is somebody else's.
         netns_id: open.as_ref().map_or((0, 0), |netns| netns.id()),
+        netns_cookie: open.as_ref().and_then(|netns| netns.cookie()),
         own_netns: session.invocation.own_netns_allowed,
         args: session.invocation.args.clone(),
         bin_dir: session.bin_dir(conf)?.map(|folder| folder.display().to_string()),

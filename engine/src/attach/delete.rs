@@ -18,7 +18,7 @@ use crate::attach::entry::{Entry, Event, Intended, PipelineEntry};
 use crate::attach::ledger::{LedgerError, Slot};
 use crate::attach::lock::LockError;
 use crate::attach::sandbox;
-use crate::attach::session::{CHILDREN_WAIT, DEATH_WAIT, Session, boot_id};
+use crate::attach::session::{CHILDREN_WAIT, DEATH_WAIT, Session};
 use crate::cni::CniError;
 use crate::delegate::{DeviceInfoFile, Spawned, cache, start_time};
 use crate::node::{EntryMode, OnError};
@@ -213,7 +213,7 @@ fn open_namespace(session: &mut Session<'_>, deletion: &Deletion) -> Result<Opti
     };
     session.record.notes.extend(gone);
     let Some(netns) = netns else { return Ok(None) };
-    if deletion.recorded && (intended.netns_id != netns.id() || intended.boot_id != boot_id()) {
+    if deletion.recorded && !deletion.entry.is_in(&netns) {
         session.record.notes.push(format!(
             "{} is another namespace than the one that was attached, which has gone",
             netns.path().display()

@@ -7,6 +7,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::attach::session::boot_id;
+use crate::routes::netns::Netns;
+
 /// The version of the file format.
 pub const SCHEMA: u32 = 1;
 
@@ -30,6 +33,9 @@ pub struct Intended {
     pub netns: String,
     /// Device and inode of the namespace.
     pub netns_id: (u64, u64),
+    /// The kernel's cookie of the namespace, where it gives one: the inode of one that has gone is given again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netns_cookie: Option<u64>,
     /// Whether it may be catena's own (CNI_NETNS_OVERRIDE).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own_netns: bool,
@@ -202,6 +208,17 @@ impl Entry {
             .unwrap_or(false)
     }
 
+    /// Whether this is the namespace of the ADD.
+    pub fn is_in(&self, netns: &Netns) -> bool {
+        let intended = &self.intended;
+        let same_cookie = match (intended.netns_cookie, netns.cookie()) {
+            (Some(then), Some(now)) => then == now,
+            // One of an entry that an older catena has written, or of an older kernel.
+            _ => true,
+        };
+        intended.netns_id == netns.id() && same_cookie && intended.boot_id == boot_id()
+    }
+
     /// Whether a delegate's children may still be at work: the last call was never recorded as ended.
     pub fn may_have_children(&self) -> bool {
         !matches!(self.events.last(), Some(Event::Finished | Event::DeleteFailed { .. }))
@@ -260,6 +277,7 @@ pub(crate) mod tests {
             boot_id: "b".into(),
             netns: "/run/netns/x".into(),
             netns_id: (4, 4026532000),
+            netns_cookie: None,
             own_netns: false,
             args: String::new(),
             bin_dir: None,

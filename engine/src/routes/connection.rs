@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 
 use catena_routes::{Errno, Failure};
 use nix::errno::Errno as Code;
-use nix::libc::{MSG_DONTWAIT, MSG_TRUNC};
+use nix::libc::{self, MSG_DONTWAIT, MSG_TRUNC};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::getsockopt;
+use nix::{getsockopt_impl, sockopt_impl};
 use rtnetlink::packet_core::{
     NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_CAPPED, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkBuffer,
     NetlinkMessage, NetlinkPayload,
@@ -224,6 +226,15 @@ impl Answer {
 pub(super) fn new_socket() -> io::Result<Socket> {
     Socket::new(NETLINK_ROUTE)
 }
+
+/// The cookie of a socket's namespace.
+pub(super) fn cookie(socket: &Socket) -> Option<u64> {
+    getsockopt(socket, NetnsCookie).ok()
+}
+
+/// Of asm-generic/socket.h.
+const SO_NETNS_COOKIE: i32 = 71;
+sockopt_impl!(NetnsCookie, GetOnly, libc::SOL_SOCKET, SO_NETNS_COOKIE, u64);
 
 fn prepared(mut socket: Socket) -> io::Result<Socket> {
     socket.bind_auto()?;

@@ -11,7 +11,7 @@ use nix::sched::{CloneFlags, setns};
 use nix::sys::statfs::{FsType, fstatfs};
 use rtnetlink::sys::Socket;
 
-use super::connection::new_socket;
+use super::connection::{cookie, new_socket};
 
 /// NSFS_MAGIC of linux/magic.h.
 const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
@@ -24,8 +24,10 @@ const CURRENT: &str = "/proc/thread-self/ns/net";
 pub struct Netns {
     file: Arc<File>,
     path: PathBuf,
-    /// Device and inode: what tells namespaces apart.
+    /// Device and inode: what tells namespaces apart that are there at one time.
     id: (u64, u64),
+    /// What tells them apart for all of a boot.
+    cookie: Option<u64>,
     /// Made where the namespace was entered for the first time, so that the first connection needs no second thread.
     socket: Arc<Mutex<Option<Socket>>>,
 }
@@ -61,9 +63,10 @@ pub enum NetnsError {
 impl Netns {
     /// Opens the namespace and makes sure that it is one of networks and can be entered.
     pub fn open(path: impl AsRef<Path>) -> Result<Netns, NetnsError> {
-        let netns = Netns::open_unchecked(path.as_ref())?;
+        let mut netns = Netns::open_unchecked(path.as_ref())?;
         // Whoever needs one tries again, and has the error then.
         let socket = netns.run(|| new_socket().ok())?;
+        netns.cookie = socket.as_ref().and_then(cookie);
         *netns.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
         Ok(netns)
     }
@@ -88,7 +91,8 @@ impl Netns {
             return Err(NetnsError::NotNamespace { path });
         }
         let meta = file.metadata().map_err(open)?;
-        Ok(Netns { id: (meta.dev(), meta.ino()), file: Arc::new(file), path, socket: Arc::default() })
+        let id = (meta.dev(), meta.ino());
+        Ok(Netns { id, cookie: None, file: Arc::new(file), path, socket: Arc::default() })
     }
 
     /// The path that it was opened by.
@@ -99,6 +103,12 @@ impl Netns {
     /// Device and inode.
     pub fn id(&self) -> (u64, u64) {
         self.id
+    }
+
+    /// The kernel's own number of the namespace, which it gives to no other until it is started anew (SO_NETNS_COOKIE,
+    /// Linux 5.14).
+    pub fn cookie(&self) -> Option<u64> {
+        self.cookie
     }
 
     #[cfg(test)]

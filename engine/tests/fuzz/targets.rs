@@ -89,6 +89,7 @@ fn plan(conf: &Conf) {
         boot_id: String::new(),
         netns: "/run/netns/x".to_owned(),
         netns_id: (1, 2),
+        netns_cookie: Some(u64::MAX),
         own_netns: false,
         args: "K8S_POD_NAME=p".to_owned(),
         bin_dir: None,

@@ -209,9 +209,8 @@ fn a_recycled_process_number() {
 }
 
 /// The same where the new namespace has the inode of the first as well. The kernel gives the lowest inode that is free, so
-/// on a node with many pods that is no rare thing.
+/// on a node with many pods that is no rare thing. Its cookie is another one (Linux 5.14).
 #[test]
-#[ignore = "device and inode are all that a namespace is known by, so the other pod loses its interface"]
 fn a_recycled_process_number_and_inode() {
     let world = World::new();
     let start = |before: Option<u32>| {
