@@ -146,6 +146,7 @@ fn build(folder: &Path) -> (PathBuf, PathBuf) {
          rm -rf {next}
          mkdir {next}
          tar -C {target} --exclude=incremental -cf - fast | tar -C {next} -xf -
+         rm -rf {next}/fast/.fingerprint/catena*
          cargo rustc --locked --quiet --profile fast -p catena --bin catena-next --target-dir {next} -- -C target-feature=+crt-static
          cargo build --locked --quiet --profile fast -p catenactl --target-dir {next}
          mv {next}/fast/catena-next {next}/fast/catenactl-next {next}/
