@@ -212,6 +212,12 @@ fn a_recycled_process_number() {
 /// on a node with many pods that is no rare thing. Its cookie is another one (Linux 5.14).
 #[test]
 fn a_recycled_process_number_and_inode() {
+    // What else makes namespaces at that moment may get the inode first.
+    assert!((0..20).any(|_| a_recycled_inode()), "the inode was never given again");
+}
+
+/// Whether the second namespace got the inode of the first.
+fn a_recycled_inode() -> bool {
     let world = World::new();
     let start = |before: Option<u32>| {
         let number = before.map_or_else(String::new, |before| {
@@ -233,7 +239,7 @@ fn a_recycled_process_number_and_inode() {
     let result = pod.add(&conf).result();
     end(first.0);
     world.sh("mkdir /run/kept");
-    let is_same = (0..300).any(|attempt| {
+    let is_same = (0..50).any(|attempt| {
         let next = start(Some(first.0));
         assert_eq!(next.0, first.0, "the number was not given again");
         if next.1 != first.1 {
@@ -243,7 +249,10 @@ fn a_recycled_process_number_and_inode() {
         }
         next.1 == first.1
     });
-    assert!(is_same, "the inode was not given again");
+    if !is_same {
+        pod.del(&conf, Some(&result)).done();
+        return false;
+    }
     let other = Pod { netns: path.clone(), id: "id-other".into(), ..pod.clone() };
     let mut other_conf = conf::catena(json!([conf::ptp(2, Stack::V4)]));
     other_conf["name"] = json!("others");
@@ -253,6 +262,7 @@ fn a_recycled_process_number_and_inode() {
     other.check(&other_conf, &other_result).done();
     other.del(&other_conf, Some(&other_result)).done();
     end(first.0);
+    true
 }
 
 #[test]
