@@ -295,23 +295,20 @@ impl<'a, W: Wire> Run<'a, W> {
     /// stood behind it, as far as the table can still be read. One that this run has added stood as planned.
     fn place_of(&self, gone: &Route, now: Option<&[Route]>) -> usize {
         let slot = gone.slot();
-        let order = in_slot(self.snapshot, slot);
+        let seen = in_slot(self.snapshot, slot);
         let planned = self.plans.iter().map(|plan| &plan.change).find(|change| change.slot == slot);
-        let orders = [Some(&order), planned.map(|change| &change.after)];
-        let Some((order, place)) = orders
-            .into_iter()
-            .flatten()
-            .find_map(|order| Some((order, order.iter().position(|route| route == gone)?)))
-        else {
-            return 0;
-        };
+        let was_seen = seen.contains(gone);
+        let order = if was_seen { Some(&seen) } else { planned.map(|change| &change.after) };
+        let place = order.and_then(|order| order.iter().position(|route| route == gone));
+        let (Some(order), Some(place)) = (order, place) else { return 0 };
         let Some(now) = now else { return place };
         let now: Vec<&Route> = now.iter().filter(|route| route.slot() == slot).collect();
         let (ahead, behind) = order.split_at(place);
         now.iter()
             .position(|route| behind.contains(route))
             .or_else(|| now.iter().rposition(|route| ahead.contains(route)).map(|last| last + 1))
-            .unwrap_or(now.len())
+            // One that has taken another's place stood first, like any that the kernel replaces.
+            .unwrap_or(if was_seen { now.len() } else { 0 })
     }
 
     fn record(&mut self, removed: Vec<Route>, added: Vec<Route>, position: usize) {
