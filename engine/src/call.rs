@@ -109,14 +109,20 @@ fn carry_out(asked: &mut Asked) -> Result<Answer, CniError> {
     };
     let mut record = describe(&invocation.request, command, conf.as_ref().ok());
     record.notes.extend(unlogged.map(|error| error.msg));
-    let outcome = Session::start(&root, &node, &invocation, until).and_then(|mut session| {
-        session.node_problem = node_problem;
-        session.problems = problems;
-        mem::swap(&mut session.record, &mut record);
-        let outcome = panic::caught(|| dispatch(&mut session, &stdin, conf)).unwrap_or_else(Err);
-        record = session.record;
-        outcome
-    });
+    let outcome = match Session::start(&root, &node, &invocation, until) {
+        Ok(mut session) => {
+            session.node_problem = node_problem;
+            session.problems = problems;
+            mem::swap(&mut session.record, &mut record);
+            let outcome = panic::caught(|| dispatch(&mut session, &stdin, conf)).unwrap_or_else(Err);
+            record = session.record;
+            outcome
+        }
+        Err(error) => {
+            problems.add(error);
+            problems.or(None)
+        }
+    };
     // What was done stands, even where telling of it fails.
     if let Err(problem) = panic::caught(|| write_log(&record, &outcome, start)) {
         eprintln!("catena: the log line could not be written: {}", problem.msg);

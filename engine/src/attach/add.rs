@@ -667,17 +667,8 @@ impl Adding<'_, '_> {
                 failed.into_iter().for_each(|problem| error.add(problem.of_network(network)));
                 continue;
             }
-            let removed = cache::remove(
-                &self.cache_dir,
-                &chain.list.name,
-                &self.caller.container_id,
-                &attachment.subject.ifname,
-            );
-            if let Err(problem) = removed {
-                error = error.detail(problem.to_string());
-            }
-            if let Some(Err(problem)) = attachment.device_info.as_ref().map(DeviceInfoFile::remove) {
-                error = error.detail(problem.to_string());
+            for problem in attachment.remove_files(&self.cache_dir, &self.caller.container_id) {
+                error = error.detail(problem.msg);
             }
         }
         let file = self.session.status_file(

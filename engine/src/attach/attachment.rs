@@ -143,6 +143,17 @@ impl Attachment {
         }
     }
 
+    /// Removes what is kept beside the ledger: the result in libcni's cache, and the device's description.
+    pub fn remove_files(&self, cache_dir: &Path, container_id: &str) -> Vec<CniError> {
+        let cached = self.chain.as_ref().map_or(Ok(()), |chain| {
+            delegate::cache::remove(cache_dir, &chain.list.name, container_id, &self.subject.ifname)
+        });
+        let described = self.device_info.as_ref().map_or(Ok(()), DeviceInfoFile::remove);
+        let cached = cached.err().map(|error| CniError::new(code::IO, error.to_string()));
+        let described = described.err().map(|error| CniError::new(error.code(), error.to_string()));
+        cached.into_iter().chain(described).collect()
+    }
+
     /// `network/interface`, for messages.
     pub fn name(&self) -> String {
         format!("{}/{}", self.subject.network, self.subject.ifname)

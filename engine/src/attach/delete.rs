@@ -20,7 +20,7 @@ use crate::attach::lock::LockError;
 use crate::attach::sandbox;
 use crate::attach::session::{CHILDREN_WAIT, DEATH_WAIT, Session};
 use crate::cni::CniError;
-use crate::delegate::{DeviceInfoFile, Spawned, cache, start_time};
+use crate::delegate::{Spawned, cache, start_time};
 use crate::node::{EntryMode, OnError};
 use crate::pipeline::bench::Bench;
 use crate::pipeline::run::{self, Caller, Work};
@@ -53,13 +53,15 @@ pub fn delete(
     modules: Option<&Modules>,
 ) -> Vec<CniError> {
     // A call that is killed leaves the mark, so that later calls try again.
-    if deletion.recorded {
-        let marked = slot.mark_failed();
-        note(session, marked);
-    }
-    panic::caught(|| try_delete(session, slot, deletion, modules))
+    let unmarked = if deletion.recorded { slot.mark_failed().err() } else { None };
+    let mut errors = panic::caught(|| try_delete(session, slot, deletion, modules))
         .and_then(|tried| tried)
-        .unwrap_or_else(|error| vec![error])
+        .unwrap_or_else(|error| vec![error]);
+    // Nobody will try again then.
+    if !errors.is_empty() {
+        errors.extend(unmarked.map(CniError::from));
+    }
+    errors
 }
 
 fn try_delete(
@@ -192,12 +194,7 @@ impl Delegates<'_> {
             let network = &attachment.subject.network;
             return failed.into_iter().map(|error| CniError::from(error).of_network(network)).collect();
         }
-        let removed =
-            cache::remove(cache_dir, &chain.list.name, &intended.container_id, &attachment.subject.ifname);
-        let cache = removed.err().map(|error| CniError::new(code::IO, error.to_string()));
-        let removed = attachment.device_info.as_ref().map_or(Ok(()), DeviceInfoFile::remove);
-        let device = removed.err().map(|error| CniError::new(error.code(), error.to_string()));
-        cache.into_iter().chain(device).collect()
+        attachment.remove_files(cache_dir, &intended.container_id)
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::attach::del;
 use crate::attach::delete::Deletion;
-use crate::attach::ledger::{Found, LedgerError};
+use crate::attach::ledger::{Found, LedgerError, Slot};
 use crate::attach::lock::LockError;
 use crate::attach::session::Session;
 
@@ -33,14 +33,19 @@ pub fn one(session: &mut Session<'_>, own: &str) {
             return;
         }
     };
-    let due = stems.into_iter().filter(|stem| stem != own).find(|stem| {
+    let mut due = stems.into_iter().filter(|stem| stem != own).filter(|stem| {
         session.ledger.failed_attempts(stem).is_ok_and(|(attempts, age)| age >= pause(attempts))
     });
-    let Some(stem) = due else { return };
+    // A call that is at work on one needs no help.
+    let free = due.find_map(|stem| match session.ledger.lock_stem(stem.clone(), Instant::now()) {
+        Err(LedgerError::Lock(LockError::Held { .. })) => None,
+        locked => Some((stem, locked)),
+    });
+    let Some((stem, locked)) = free else { return };
     let until = session.until;
     session.until = Instant::now() + PATIENCE;
     let attachments = std::mem::take(&mut session.record.attachments);
-    let outcome = again(session, &stem);
+    let outcome = locked.map_err(|error| error.to_string()).and_then(|slot| again(session, slot));
     session.record.attachments = attachments;
     session.until = until;
     session.record.notes.push(match outcome {
@@ -49,12 +54,7 @@ pub fn one(session: &mut Session<'_>, own: &str) {
     });
 }
 
-fn again(session: &mut Session<'_>, stem: &str) -> Result<(), String> {
-    let mut slot = match session.ledger.lock_stem(stem.to_owned(), Instant::now()) {
-        Ok(slot) => slot,
-        Err(LedgerError::Lock(LockError::Held { .. })) => return Err("a call is at work on it".to_owned()),
-        Err(error) => return Err(error.to_string()),
-    };
+fn again(session: &mut Session<'_>, mut slot: Slot) -> Result<(), String> {
     match slot.read().map_err(|error| error.to_string())? {
         Found::Entry(entry) => {
             // The runtime has long closed the namespace, or will ask again itself.

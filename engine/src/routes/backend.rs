@@ -6,6 +6,7 @@ use catena_routes::{SimulatedTable, Snapshot, Table};
 
 use super::error::{ErrorKind, RouteError};
 use super::kernel::Kernel;
+#[cfg(test)]
 use super::netns::Netns;
 
 /// What the calls of the capabilities `routes` and `links` act on. All of them have the same operations, errors
@@ -30,6 +31,7 @@ pub enum Backend {
 
 impl Backend {
     /// The kernel of a namespace; nothing is sent before the first call.
+    #[cfg(test)]
     pub fn kernel(netns: &Netns) -> Backend {
         Backend::Kernel(Box::new(Kernel::of(netns)))
     }

@@ -15,8 +15,8 @@ use crate::output::{Report, line};
 
 /// End what is recorded for a container whose DEL cannot succeed
 ///
-/// The entry, the cached results, the device information and the status file go; no delegate is called, so what the plugins hold (addresses,
-/// links outside the pod) stays and is yours to clean up.
+/// The entry, the cached results, the device information and the status file go; no delegate is called, so what the
+/// plugins hold (addresses, links outside the pod) stays and is yours to clean up.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Forget {
     /// The container's (sandbox's) whole id
