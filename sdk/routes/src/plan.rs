@@ -1,6 +1,10 @@
 //! Which requests turn a slot into what it shall be. A kernel request is a pattern, so each way is first played
 //! through on the routes at hand, and only one that ends exactly as wanted is taken.
 
+mod search;
+
+use search::search;
+
 use crate::fib::{Fib, merges};
 use crate::slot::{SlotChange, shown};
 use crate::snapshot::ALL_TABLES;
@@ -82,6 +86,15 @@ pub(crate) fn plan(
         if second.is_none() && (direction == Direction::Back || back(false)) {
             second = Some(steps);
         }
+    }
+    if second.is_none() {
+        let searched = search(&change, &near, own);
+        second = searched.filter(|steps| {
+            states(steps, &change, &near).is_some_and(|states| {
+                direction == Direction::Back
+                    || states.iter().all(|state| has_way_back(state, &change, own, false))
+            })
+        });
     }
     match second {
         Some(steps) => Ok(SlotPlan { change, steps }),

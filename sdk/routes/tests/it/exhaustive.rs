@@ -3,6 +3,8 @@
 //! otherwise a seeded part.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use catena_routes::{
     Change, Family, Hop, Journal, Mode, Request, Route, Scope, SimulatedTable, Table, Wire, undo_once,
@@ -88,71 +90,101 @@ fn in_order(family: Family, routes: &[Route]) -> Vec<Route> {
     }
 }
 
-fn every_pair(family: Family) {
+/// What came of some pairs.
+#[derive(Default)]
+struct Count {
+    done: usize,
+    restored: usize,
+    later: usize,
+    refused: usize,
+}
+
+/// One pair of tables: without a fault, with a fault at each request, one kind after the other, and at each read.
+fn one_pair(family: Family, pair: usize, start: &SimulatedTable, goal: &[Route], count: &mut Count) {
     let scope = Scope { links: vec![ETH0, NET1], tables: vec![254] };
+    let before = start.clone().dump(family, 254).unwrap();
+    let defaults: Vec<&Route> = before.iter().filter(|route| route.is_default()).collect();
+    let go = defaults.iter().filter(|route| !goal.contains(route));
+    let come = goal.iter().filter(|route| !defaults.contains(route));
+    let mut changes: Vec<Change> = go.map(|route| Change::Delete(route.to_spec())).collect();
+    changes.extend(come.map(|route| Change::Add(route.to_spec())));
+    let mut run = |fault: Option<(usize, Fault)>| -> bool {
+        let mut table = start.clone();
+        let mut wire = Faulty::new(&mut table, fault);
+        let mut journal = Journal::new();
+        let result = wire.apply(&scope, &changes, &mut journal);
+        let fired = wire.fired();
+        let now = table.dump(family, 254).unwrap();
+        let describe = || {
+            let [before, goal, now] = [&before[..], goal, &now[..]].map(|routes| show(&[routes.to_vec()]));
+            format!("pair {pair}, fault {fault:?}: {before}\nto {goal}\nnow {now}")
+        };
+        let as_before = in_order(family, &now) == in_order(family, &before);
+        match &result {
+            Ok(_) => {
+                let others = before.iter().filter(|route| !route.is_default());
+                let wanted: Vec<Route> = others.chain(goal).cloned().collect();
+                assert_eq!(sorted(&now), sorted(&wanted), "{}", describe());
+                count.done += 1;
+            }
+            Err(failure) if failure.undo.exact => {
+                assert!(as_before, "{failure:#?} {}", describe());
+                count.restored += usize::from(failure.changed);
+                count.refused += usize::from(!failure.changed);
+            }
+            Err(failure) => {
+                let blind = fault.is_some_and(|(_, fault)| fault.blinds());
+                assert!(blind && !failure.undo.leftover.is_empty(), "{failure:#?} {}", describe());
+                // What could not be undone then is undone by its journal later.
+                let undo = undo_once(&mut table, &mut journal, Journal::start());
+                let now = table.dump(family, 254).unwrap();
+                let as_before = in_order(family, &now) == in_order(family, &before);
+                assert!(undo.exact && as_before, "{undo:#?} {now:#?} {}", describe());
+                count.later += 1;
+            }
+        }
+        fired
+    };
+    run(None);
+    let kind = |at: usize| IN_REQUESTS[(pair + at) % IN_REQUESTS.len()];
+    (1..).take_while(|at| run(Some((*at, kind(*at))))).for_each(drop);
+    (1..).take_while(|at| run(Some((*at, [Fault::Dump, Fault::Links][pair % 2])))).for_each(drop);
+}
+
+fn every_pair(family: Family) {
     let all = universe(family);
     let mut random = Random::new(seed());
     let whole = std::env::var_os("SOAK_ALL").is_some();
     let starts = if whole { starts(family, &all) } else { some_starts(&mut random, &all, 400) };
     let goals = goals(family);
-    let pairs = starts.len() * goals.len();
-    let part = if whole { pairs } else { starts.len() };
-    let (mut done, mut restored, mut later, mut refused) = (0usize, 0usize, 0usize, 0usize);
-    for n in 0..part {
-        let pair = if whole { n } else { n * goals.len() + random.below(goals.len()) };
-        let (start, goal) = (&starts[pair / goals.len()], &goals[pair % goals.len()]);
-        let before = start.clone().dump(family, 254).unwrap();
-        let defaults: Vec<&Route> = before.iter().filter(|route| route.is_default()).collect();
-        let go = defaults.iter().filter(|route| !goal.contains(route));
-        let come = goal.iter().filter(|route| !defaults.contains(route));
-        let mut changes: Vec<Change> = go.map(|route| Change::Delete(route.to_spec())).collect();
-        changes.extend(come.map(|route| Change::Add(route.to_spec())));
-        let mut run = |fault: Option<(usize, Fault)>| -> bool {
-            let mut table = start.clone();
-            let mut wire = Faulty::new(&mut table, fault);
-            let mut journal = Journal::new();
-            let result = wire.apply(&scope, &changes, &mut journal);
-            let fired = wire.fired();
-            let now = table.dump(family, 254).unwrap();
-            let describe = || {
-                let [before, goal, now] =
-                    [&before, goal, &now].map(|routes| show(std::slice::from_ref(routes)));
-                format!("pair {pair}, fault {fault:?}: {before}\nto {goal}\nnow {now}")
-            };
-            let as_before = in_order(family, &now) == in_order(family, &before);
-            match &result {
-                Ok(_) => {
-                    let others = before.iter().filter(|route| !route.is_default());
-                    let wanted: Vec<Route> = others.chain(goal).cloned().collect();
-                    assert_eq!(sorted(&now), sorted(&wanted), "{}", describe());
-                    done += 1;
-                }
-                Err(failure) if failure.undo.exact => {
-                    assert!(as_before, "{failure:#?} {}", describe());
-                    restored += usize::from(failure.changed);
-                    refused += usize::from(!failure.changed);
-                }
-                Err(failure) => {
-                    let blind = fault.is_some_and(|(_, fault)| fault.blinds());
-                    assert!(blind && !failure.undo.leftover.is_empty(), "{failure:#?} {}", describe());
-                    // What could not be undone then is undone by its journal later.
-                    let undo = undo_once(&mut table, &mut journal, Journal::start());
-                    let now = table.dump(family, 254).unwrap();
-                    let as_before = in_order(family, &now) == in_order(family, &before);
-                    assert!(undo.exact && as_before, "{undo:#?} {now:#?} {}", describe());
-                    later += 1;
-                }
+    let every = starts.len() * goals.len();
+    let pairs: Vec<usize> = match whole {
+        true => (0..every).collect(),
+        false => (0..starts.len()).map(|n| n * goals.len() + random.below(goals.len())).collect(),
+    };
+    let next = AtomicUsize::new(0);
+    let some = || {
+        let mut count = Count::default();
+        loop {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&pair) = pairs.get(n) else { return count };
+            one_pair(family, pair, &starts[pair / goals.len()], &goals[pair % goals.len()], &mut count);
+            if n > 0 && n.is_multiple_of(20_000) {
+                println!("{family}: {n} of {} pairs", pairs.len());
             }
-            fired
-        };
-        run(None);
-        // A fault at each request, one kind after the other, and at each read.
-        let kind = |at: usize| IN_REQUESTS[(pair + at) % IN_REQUESTS.len()];
-        (1..).take_while(|at| run(Some((*at, kind(*at))))).for_each(drop);
-        (1..).take_while(|at| run(Some((*at, [Fault::Dump, Fault::Links][pair % 2])))).for_each(drop);
-    }
+        }
+    };
+    let counts: Vec<Count> = thread::scope(|scope| {
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(some)).collect();
+        threads.into_iter().map(|one| one.join().expect("a pair did not end as it should")).collect()
+    });
+    let sum = |of: fn(&Count) -> usize| counts.iter().map(of).sum::<usize>();
+    let (done, restored) = (sum(|count| count.done), sum(|count| count.restored));
+    let (later, refused) = (sum(|count| count.later), sum(|count| count.refused));
     println!(
-        "{family}: {part} of {pairs} pairs: {done} done, {restored} restored, {later} restored later, {refused} refused"
+        "{family}: {} of {every} pairs: {done} done, {restored} restored, {later} restored later, {refused} refused",
+        pairs.len()
     );
     assert!(done > 0 && restored > 0);
 }
