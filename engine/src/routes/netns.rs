@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -126,26 +127,49 @@ impl Netns {
         self.id == other.id
     }
 
-    /// Runs `work` on a thread inside the namespace. The calling thread stays where it is, and no thread that
-    /// has entered the namespace outlives the call.
+    /// Runs `work` inside the namespace, which the calling thread has left again when this returns, whatever `work`
+    /// does. A thread of its own would be scheduled for ten times as long as that takes, and longer on a busy node;
+    /// it is used where the way back is not allowed.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, NetnsError> {
-        if Netns::current().is_ok_and(|here| here.is(self)) {
-            return Ok(work());
+        match Netns::current() {
+            Ok(here) if here.is(self) => Ok(work()),
+            Ok(here) if here.enter().is_ok() => self.run_between(&here, work),
+            _ => self.run_on_thread(work),
         }
+    }
+
+    fn enter(&self) -> Result<(), NetnsError> {
         let path = || self.path.clone();
+        setns(&self.file, CloneFlags::CLONE_NEWNET).map_err(|errno| match errno {
+            // The kernel's answer to a namespace of another type.
+            Errno::EINVAL => NetnsError::NotNetwork { path: path() },
+            Errno::EPERM => NetnsError::Permission { path: path() },
+            errno => NetnsError::Enter { path: path(), source: errno.into() },
+        })
+    }
+
+    fn run_between<T>(&self, here: &Netns, work: impl FnOnce() -> T) -> Result<T, NetnsError> {
+        self.enter()?;
+        let done = catch_unwind(AssertUnwindSafe(work));
+        if (0..BACK_ATTEMPTS).all(|_| here.enter().is_err()) {
+            // Anything done from here on would be done in the pod.
+            eprintln!("catena: the network namespace {} cannot be left again", self.path.display());
+            std::process::abort();
+        }
+        done.map_or_else(|panic| resume_unwind(panic), Ok)
+    }
+
+    fn run_on_thread<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, NetnsError> {
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new()
                 .name("netns".into())
                 .stack_size(256 * 1024)
-                .spawn_scoped(scope, || match setns(&self.file, CloneFlags::CLONE_NEWNET) {
-                    Ok(()) => Ok(work()),
-                    // The kernel's answer to a namespace of another type.
-                    Err(Errno::EINVAL) => Err(NetnsError::NotNetwork { path: path() }),
-                    Err(Errno::EPERM) => Err(NetnsError::Permission { path: path() }),
-                    Err(errno) => Err(NetnsError::Enter { path: path(), source: errno.into() }),
-                })
-                .map_err(|source| NetnsError::Thread { path: path(), source })?;
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                .spawn_scoped(scope, || self.enter().map(|()| work()))
+                .map_err(|source| NetnsError::Thread { path: self.path.clone(), source })?;
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
         })
     }
 }
+
+/// The way back was allowed a moment ago, so only the kernel's memory can be short.
+const BACK_ATTEMPTS: usize = 1000;

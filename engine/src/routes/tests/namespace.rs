@@ -79,3 +79,16 @@ fn links_are_found_by_name_alternative_name_and_mac() {
         assert_eq!(pod.kernel.find_link(text).unwrap(), None, "{text}");
     }
 }
+
+#[test]
+fn the_calling_thread_comes_back_from_a_panic() {
+    let before = Netns::current().unwrap();
+    let pod = Pod::new();
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        pod.netns.run(|| panic!("{}", Netns::current().unwrap().is(&pod.netns)))
+    }));
+    let payload = panic.unwrap_err();
+    let text = crate::panic::text(&*payload);
+    assert_eq!(text, "true", "it was inside");
+    assert!(Netns::current().unwrap().is(&before));
+}
