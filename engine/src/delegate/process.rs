@@ -25,6 +25,10 @@ const BUSY_FOR: Duration = Duration::from_secs(2);
 /// After SIGKILL: a process in an uninterruptible system call (a dead network file system) may not die at all.
 const DEATH_WITHIN: Duration = Duration::from_secs(2);
 
+/// How long only the end of a process is waited for where that is near: what it writes, closes and how it ends would
+/// wake us three times. One that has more to say than a pipe takes is kept waiting that long.
+const SOON: Duration = Duration::from_millis(1);
+
 /// What to run and within which bounds.
 #[derive(Debug)]
 pub(super) struct Job<'a> {
@@ -140,6 +144,7 @@ fn spawn_patiently(image: &Image<'_>, until: Instant) -> Result<Child, Failure> 
     }
 }
 
+#[derive(Default)]
 struct Pipes {
     stdin: Option<File>,
     written: usize,
@@ -150,14 +155,23 @@ struct Pipes {
 fn converse(job: &Job<'_>, child: &mut Running, mut pipes: Pipes) -> Result<Ended, Failure> {
     let mut stdout = Vec::new();
     let mut stderr = Vec::new();
+    // One that has its request may be done at once, and one that has answered is about to end.
+    let mut ends_soon = true;
     loop {
         feed(job.stdin, &mut pipes)?;
         let timeout = job.until.saturating_duration_since(Instant::now());
-        let gone = wait(&child.process.pidfd, &pipes, timeout)?;
+        let gone = if ends_soon && pipes.stdin.is_none() {
+            ends_soon = false;
+            wait(&child.process.pidfd, &Pipes::default(), timeout.min(SOON))?
+        } else {
+            wait(&child.process.pidfd, &pipes, timeout)?
+        };
+        let had = stdout.len();
         // What a process wrote is in the pipe by the time it has ended, so reading once more after that gets all
         // of it; whoever else holds the pipe open is not waited for.
         let fits = read_stdout(job, &mut pipes, &mut stdout)?;
         read_stderr(&mut pipes, &mut stderr)?;
+        ends_soon |= stdout.len() > had;
         let killed = if gone {
             None
         } else if !fits {
@@ -289,7 +303,7 @@ impl Running {
         let _ = killpg(Pid::from_raw(self.pid()), Signal::SIGKILL);
         let _ = kill(Pid::from_raw(self.pid()), Signal::SIGKILL);
         let until = Instant::now() + DEATH_WITHIN;
-        let nothing = Pipes { stdin: None, written: 0, stdout: None, stderr: None };
+        let nothing = Pipes::default();
         while Instant::now() < until {
             let patience = until.saturating_duration_since(Instant::now());
             if matches!(wait(&self.process.pidfd, &nothing, patience), Ok(true)) {
@@ -338,8 +352,10 @@ fn reap(pid: i32) -> Result<Exit, Failure> {
 ///
 /// The name in field 2 may hold anything, so fields are counted after its last `)`.
 pub fn start_time(pid: i32) -> Option<u64> {
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let stat = String::from_utf8_lossy(&stat);
+    // Some 300 bytes, which the kernel gives at once.
+    let mut stat = [0; 1024];
+    let length = File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut stat).ok()?;
+    let stat = String::from_utf8_lossy(stat.get(..length)?);
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
