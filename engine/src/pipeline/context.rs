@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use catena_cni::args::CniArgs;
 use catena_cni::json;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::node::Grants;
@@ -47,33 +48,27 @@ pub struct Context {
 impl Context {
     /// The JSON text for a call with these tags to a module with these grants.
     pub fn text(&self, tags: &[String], grants: &Grants) -> String {
-        let mut runtime_config = self.runtime_config.clone();
-        json::remove(&mut runtime_config, POD_ANNOTATIONS);
-        let mut context = json!({
-            "schema": SCHEMA,
-            "sandbox": self.sandbox,
-            "primary": self.primary,
-            "attachments": self.attachments,
-            "name": self.name,
-            "annotations": granted(&self.annotations, grants),
-            "runtimeConfig": runtime_config,
-            "request": self.request,
-            "intent": self.intent.to_value(),
-            "tags": tags,
-        });
-        if let Some(nad) = &self.nad {
-            context["attachment"] = nad_value(nad);
-        }
-        if let Some(version) = &self.delegate_version {
-            context["delegateVersion"] = Value::from(version.as_str());
-        }
-        if let Some(device) = &self.device_info {
-            context["deviceInfo"] = device.clone();
-        }
-        if let Some(pod) = pod(&self.args) {
-            context["pod"] = pod;
-        }
-        context.to_string()
+        let shown = Shown {
+            schema: SCHEMA,
+            sandbox: &self.sandbox,
+            primary: self.primary,
+            attachments: self.attachments,
+            name: &self.name,
+            annotations: granted(&self.annotations, grants),
+            runtime_config: WithoutAnnotations(&self.runtime_config),
+            request: &self.request,
+            intent: self.intent.to_value(),
+            tags,
+            attachment: self
+                .nad
+                .as_ref()
+                .map(|(namespace, name)| Nad { namespace: namespace.as_deref(), name }),
+            delegate_version: self.delegate_version.as_deref(),
+            device_info: self.device_info.as_ref(),
+            pod: pod(&self.args),
+        };
+        // It fails where a key is no text, and there is none; no stage takes an empty context.
+        serde_json::to_string(&shown).unwrap_or_default()
     }
 
     /// The object for this attachment in `arrange`'s list.
@@ -91,6 +86,46 @@ impl Context {
             value["attachment"] = nad_value(nad);
         }
         value
+    }
+}
+
+/// A [`Context`] as one stage sees it. It is written four times for each attachment, so it borrows what it shows.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown<'a> {
+    schema: u32,
+    sandbox: &'a str,
+    primary: bool,
+    attachments: usize,
+    name: &'a str,
+    annotations: Map<String, Value>,
+    runtime_config: WithoutAnnotations<'a>,
+    request: &'a Value,
+    intent: Value,
+    tags: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attachment: Option<Nad<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delegate_version: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device_info: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod: Option<Value>,
+}
+
+#[derive(Serialize)]
+struct Nad<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<&'a str>,
+    name: &'a str,
+}
+
+/// Capability arguments of which all but the annotations is shown.
+struct WithoutAnnotations<'a>(&'a Map<String, Value>);
+
+impl Serialize for WithoutAnnotations<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().filter(|(key, _)| !json::same_name(key, POD_ANNOTATIONS)))
     }
 }
 
