@@ -355,17 +355,19 @@ impl Adding<'_, '_> {
     fn attach_all(&mut self) -> Result<Value, CniError> {
         let count = self.attachments.len();
         let one_by_one = if self.conf.parallel { 1 } else { count };
+        // Between an attachment's delegates and the next one's there are stages only, which make no links.
+        let mut before = self.links(0)?;
         for position in 0..one_by_one {
-            let before = self.links(position)?;
             let document = match self.attachments[position].chain {
                 Some(_) => self.run_delegates(position, &before)?,
                 None => self.chained_document()?,
             };
             let after = self.links(position)?;
             self.finish(position, document, &before, &after)?;
+            before = after;
         }
         if one_by_one < count {
-            self.attach_side_by_side(one_by_one)?;
+            self.attach_side_by_side(one_by_one, &before)?;
         }
         self.check_ownership()?;
         let asked = self.conf.cni_version;
@@ -379,10 +381,9 @@ impl Adding<'_, '_> {
 
     /// Runs the delegates of the attachments from `first` on at the same time, and then their pipelines in order.
     /// Where one fails the others are waited for, since a delegate that is killed leaves more than one that ends.
-    fn attach_side_by_side(&mut self, first: usize) -> Result<(), CniError> {
-        let before = self.links(first)?;
+    fn attach_side_by_side(&mut self, first: usize, before: &[Link]) -> Result<(), CniError> {
         for position in first..self.attachments.len() {
-            self.refuse_taken_name(position, &before)?;
+            self.refuse_taken_name(position, before)?;
             self.prepare_device_info(position)?;
         }
         let exec = exec(self.session, &self.key, self.bin_dir.as_deref(), &self.children, self.session.until);
@@ -424,7 +425,7 @@ impl Adding<'_, '_> {
         }
         let after = self.links(first)?;
         for (position, document) in (first..).zip(documents) {
-            self.finish(position, document, &before, &after)?;
+            self.finish(position, document, before, &after)?;
         }
         Ok(())
     }
