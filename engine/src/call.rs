@@ -19,12 +19,13 @@ use crate::cni::{self, CniError, Command, Conf, Invocation, Level, Problems, Rep
 use crate::node::{Deadlines, NodeConfig, Root};
 use crate::report::log;
 use crate::report::record::Record;
-use crate::wasm::Mode;
-use crate::{inject, panic};
+use crate::wasm::{Mode, preparer};
+use crate::{heap, inject, panic};
 
 /// Does what the environment asks for. Whatever happens, a panic included, stdout gets one JSON document
 /// where the CNI specification wants one, and nothing else.
 pub fn run() -> ExitCode {
+    heap::settle();
     let reply = match Reply::take() {
         Ok(reply) => reply,
         Err(error) => {
@@ -67,6 +68,9 @@ fn carry_out(asked: &mut Asked) -> Result<Answer, CniError> {
     let Some(command) = invocation.request.command() else { return Ok(Answer::About) };
     if command == Command::Version {
         return Ok(Answer::Versions);
+    }
+    if matches!(command, Command::Add | Command::Check) {
+        preparer::start();
     }
     let is_del = command == Command::Del;
     asked.is_del = is_del;

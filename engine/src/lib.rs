@@ -8,6 +8,7 @@ pub mod attach;
 pub mod call;
 pub mod cni;
 pub mod delegate;
+pub mod heap;
 pub mod inject;
 pub mod node;
 pub mod panic;

@@ -1,16 +1,12 @@
 //! Which stages run, in which order: what stdin asks for, as far as the node lets it, within the node's baseline.
 
 use std::sync::Arc;
-use std::thread;
 
 use catena_cni::error::code;
 
 use crate::cni::PipelineRef;
 use crate::node::{Entry, EntryMode, ModuleName, ModuleRule, NodeConfig, OnError, Pipelines, StdinPipelines};
-use crate::wasm::{Export, Module, ModuleError, Modules};
-
-/// Stack of the thread that makes modules ready.
-const PREPARE_STACK: usize = 512 << 10;
+use crate::wasm::{Export, Module, ModuleError, Modules, preparer};
 
 /// The pipeline that runs where nothing else is said.
 const DEFAULT: [(&str, &[&str]); 4] = [
@@ -125,12 +121,9 @@ impl Pipeline {
         Ok(Pipeline { stages: load(chosen, modules)?, notes })
     }
 
-    /// Makes the modules ready on a thread of its own, while the caller waits for something else. Without a thread
-    /// each is made ready when it first runs.
+    /// Has the modules made ready while the caller does something else.
     pub fn prepare(&self) {
-        let modules: Vec<Arc<Module>> = self.stages.iter().map(|stage| Arc::clone(&stage.module)).collect();
-        let work = move || modules.iter().for_each(|module| module.prepare());
-        drop(thread::Builder::new().name("modules".into()).stack_size(PREPARE_STACK).spawn(work));
+        self.stages.iter().for_each(|stage| preparer::prepare(&stage.module));
     }
 
     /// The stages that have an export, in order.

@@ -18,6 +18,7 @@ mod log;
 mod module;
 mod modules;
 mod pointer;
+pub mod preparer;
 mod routes;
 mod text;
 mod wasi;
