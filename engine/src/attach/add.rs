@@ -147,6 +147,7 @@ pub fn add(
 pub fn unused(slot: Slot, error: CniError) -> CniError {
     match slot.release() {
         Ok(()) => error,
+        Err(leftover) if error.msg.contains(&leftover.to_string()) => error,
         Err(leftover) => error.detail(leftover.to_string()),
     }
 }

@@ -36,7 +36,7 @@ pub fn del(
         Err(error) => envelope(stdin).ok_or_else(|| error.clone())?,
     };
     let key = Key { network, container_id: target.container_id.clone(), ifname: target.ifname.clone(), mode };
-    let mut slot = session.ledger.lock(&key, session.until)?;
+    let mut slot = session.lock_to_delete(key.stem(), session.until)?;
     let deletion = match deletion(session, &key, &mut slot, conf, netns) {
         Ok(deletion) => deletion,
         Err(error) => {
@@ -156,7 +156,14 @@ pub fn carry_out(session: &mut Session<'_>, mut slot: Slot, deletion: &Deletion)
         errors.extend(forgotten.and_then(|forgotten| forgotten).err());
     }
     let Some(error) = CniError::first_of(errors) else {
-        return Ok(slot.remove()?);
+        return slot.remove().map_err(|error| {
+            let error = CniError::from(error);
+            let msg = format!(
+                "all was deleted but what the ledger has of it, which the next DEL removes: {}",
+                error.msg
+            );
+            CniError { msg, ..error }
+        });
     };
     let problems = if deletion.recorded || was_attached(deletion) {
         keep_failed(&mut slot, deletion, &error)

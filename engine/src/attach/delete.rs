@@ -7,20 +7,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use catena_cni::error::code;
-use nix::errno::Errno;
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 
 use crate::attach::add::spawned_event;
 use crate::attach::attachment::{Attachment, Recorded};
+use crate::attach::children;
 use crate::attach::document;
 use crate::attach::entry::{Entry, Event, Intended, PipelineEntry};
-use crate::attach::ledger::{LedgerError, Slot};
-use crate::attach::lock::LockError;
+use crate::attach::ledger::Slot;
 use crate::attach::sandbox;
-use crate::attach::session::{CHILDREN_WAIT, DEATH_WAIT, Session};
+use crate::attach::session::Session;
 use crate::cni::CniError;
-use crate::delegate::{Spawned, cache, start_time};
+use crate::delegate::{Spawned, cache};
 use crate::node::{EntryMode, OnError};
 use crate::pipeline::bench::Bench;
 use crate::pipeline::run::{self, Caller, Work};
@@ -76,7 +73,7 @@ fn try_delete(
         let word = &intended.mode;
         session.record.notes.push(format!("ledger: mode {word:?} is none that this catena knows"));
     }
-    settle_children(session, slot, deletion.recorded.then_some(&deletion.entry))?;
+    children::settle(session, slot, deletion.recorded.then_some(&deletion.entry))?;
     // DEL goes on where nothing can be written: a full disk must not keep a pod's interface.
     if deletion.recorded {
         let begun = slot.append(&Event::Deleting);
@@ -331,73 +328,14 @@ fn known<T: Default>(
     })
 }
 
-/// Waits for the children of a call that never ended, and ends those that do not end by themselves: they
-/// could make something after we have cleaned.
-fn settle_children(
-    session: &mut Session<'_>,
-    slot: &mut Slot,
-    recorded: Option<&Entry>,
-) -> Result<(), CniError> {
-    if recorded.is_some_and(|entry| !entry.may_have_children()) {
-        // A delegate may leave a daemon on purpose; it keeps the old file's lock and harms nobody.
-        return Ok(slot.renew_children_lock()?);
-    }
-    // Half of the time is for the delegates.
-    let left = session.until.saturating_duration_since(Instant::now());
-    if !is_held(slot, Instant::now() + CHILDREN_WAIT.min(left / 2)) {
-        return Ok(());
-    }
-    for event in recorded.map(|entry| entry.events.as_slice()).unwrap_or_default() {
-        if let Event::Spawned { group, start_time, .. } = event {
-            end_group(*group, *start_time, &mut session.record.notes);
-        }
-    }
-    if is_held(slot, Instant::now() + DEATH_WAIT) {
-        // Some have left their group, or nobody wrote the groups down; the lock is proof enough.
-        let ended = slot.end_children();
-        session.record.notes.push(format!("ended processes {ended:?}, left by a call that was killed"));
-    }
-    slot.children_lock(Instant::now() + DEATH_WAIT)?;
-    Ok(())
-}
-
-/// Whether somebody still holds the children's lock. Whoever needs a lock that cannot be made is told then.
-fn is_held(slot: &mut Slot, until: Instant) -> bool {
-    matches!(slot.children_lock(until), Err(LedgerError::Lock(LockError::Held { .. })))
-}
-
 /// The value; an error becomes a note.
 fn note<T, E: std::fmt::Display>(session: &mut Session<'_>, result: Result<T, E>) -> Option<T> {
     result.map_err(|error| session.record.notes.push(error.to_string())).ok()
 }
 
-/// Ends a process group of ours. A process of the group's number that was started at another time is
-/// somebody else's: numbers are used again.
-fn end_group(group: i32, started: u64, notes: &mut Vec<String>) {
-    if group <= 1 {
-        return;
-    }
-    // A group whose leader has ended may be anybody's by now; those of ours still hold the lock.
-    if start_time(group) != Some(started) {
-        return;
-    }
-    match killpg(Pid::from_raw(group), Signal::SIGKILL) {
-        Ok(()) => notes.push(format!("ended process group {group}, left by a call that was killed")),
-        Err(Errno::ESRCH) => {}
-        Err(errno) => notes.push(format!("process group {group} could not be ended: {errno}")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn our_own_start_time_is_found() {
-        let pid = i32::try_from(std::process::id()).unwrap();
-        assert!(start_time(pid).is_some_and(|ticks| ticks > 0));
-        assert_eq!(start_time(i32::MAX), None);
-    }
 
     #[test]
     fn an_unknown_word_is_noted_and_the_strict_one_holds() {
@@ -427,13 +365,5 @@ mod tests {
         assert_eq!(mode(&intended), Mode::Meta);
         intended.attachments[0].config = None;
         assert_eq!(mode(&intended), Mode::Chained);
-    }
-
-    #[test]
-    fn a_reused_number_is_left_alone() {
-        let pid = i32::try_from(std::process::id()).unwrap();
-        let mut notes = Vec::new();
-        end_group(pid, 1, &mut notes);
-        assert!(notes.is_empty(), "{notes:?}");
     }
 }

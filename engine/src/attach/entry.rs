@@ -167,6 +167,9 @@ pub enum EntryError {
     /// What is in it may be anybody's word.
     #[error("the file belongs to another user or can be written by others")]
     Foreign,
+    /// A link, a folder, a fifo, a device: none is followed, read or waited for.
+    #[error("it is no regular file")]
+    NoFile,
     /// Written by another version.
     #[error("schema {found} is not {SCHEMA}, which this catena reads")]
     Schema {

@@ -166,7 +166,7 @@ fn rebuild(session: &mut Session<'_>, slot: Slot, key: &Key, conf: &Conf) -> Res
 }
 
 /// Takes an entry's lock while there is time to delete it.
-fn lock(session: &Session<'_>, stem: &str) -> Result<Slot, CniError> {
+fn lock(session: &mut Session<'_>, stem: &str) -> Result<Slot, CniError> {
     let now = Instant::now();
     if now >= session.until {
         return Err(CniError::new(
@@ -174,7 +174,7 @@ fn lock(session: &Session<'_>, stem: &str) -> Result<Slot, CniError> {
             format!("the time for this call (callSeconds) was over before {stem} was deleted; call GC again"),
         ));
     }
-    Ok(session.ledger.lock_stem(stem.to_owned(), session.until.min(now + LOCK_WAIT))?)
+    Ok(session.lock_to_delete(stem.to_owned(), session.until.min(now + LOCK_WAIT))?)
 }
 
 /// Deletes an entry.

@@ -88,6 +88,16 @@ impl Ledger {
         Ok(Ledger { folder: folder.to_owned() })
     }
 
+    /// The same for a call that takes away: a folder that neither is there nor can be made has no entries.
+    pub fn open_to_delete(folder: &Path) -> Result<Ledger, LedgerError> {
+        Ledger::open(folder).or_else(|error| match std::fs::symlink_metadata(folder) {
+            Err(absent) if absent.kind() == io::ErrorKind::NotFound => {
+                Ok(Ledger { folder: folder.to_owned() })
+            }
+            _ => Err(error),
+        })
+    }
+
     fn path(&self, stem: &str, suffix: &str) -> PathBuf {
         self.folder.join(format!("{stem}{suffix}"))
     }
@@ -104,7 +114,39 @@ impl Ledger {
     /// As [`Ledger::lock`], by the stem of an entry's file.
     pub fn lock_stem(&self, stem: String, until: Instant) -> Result<Slot, LedgerError> {
         let lock = Lock::take(&self.path(&stem, ".lock"), until)?;
-        Ok(Slot { ledger: self.clone(), stem, lock, file: None, children: None })
+        Ok(self.slot(stem, Some(lock)))
+    }
+
+    /// The same for a call that takes away, which goes on where no lock can be made: who makes something takes one
+    /// first, so nobody does. Why there is none is the second value.
+    pub fn lock_to_delete(
+        &self,
+        stem: String,
+        until: Instant,
+    ) -> Result<(Slot, Option<LockError>), LedgerError> {
+        let path = self.path(&stem, ".lock");
+        let error = match Lock::take(&path, until) {
+            Ok(lock) => return Ok((self.slot(stem, Some(lock)), None)),
+            Err(error @ LockError::Held { .. }) => return Err(error.into()),
+            Err(error) => error,
+        };
+        let lock = match std::fs::symlink_metadata(&path) {
+            // Somebody may hold it.
+            Ok(there) if there.is_file() => return Err(error.into()),
+            Err(absent) if absent.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            Ok(_) if lock::remove(&path).is_ok() => Lock::take(&path, until),
+            // Two that take the same away keep each other waiting all the same.
+            _ => Lock::take_existing(&self.path(&stem, ".json"), until),
+        };
+        match lock {
+            Ok(lock) => Ok((self.slot(stem, Some(lock)), Some(error))),
+            Err(held @ LockError::Held { .. }) => Err(held.into()),
+            Err(LockError::Io { .. }) => Ok((self.slot(stem, None), Some(error))),
+        }
+    }
+
+    fn slot(&self, stem: String, lock: Option<Lock>) -> Slot {
+        Slot { ledger: self.clone(), stem, lock, file: None, children: None }
     }
 
     /// The stems of all entries.
@@ -153,9 +195,16 @@ impl Ledger {
         let file = match file {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
-            Err(error) => return Err(failed("open", error)),
+            // A link, a socket, a device without a driver.
+            Err(error) => match std::fs::symlink_metadata(&path) {
+                Ok(there) if !there.is_file() => return Ok(Found::Damaged(EntryError::NoFile)),
+                _ => return Err(failed("open", error)),
+            },
         };
         let metadata = file.metadata().map_err(|source| failed("stat", source))?;
+        if !metadata.is_file() {
+            return Ok(Found::Damaged(EntryError::NoFile));
+        }
         if metadata.uid() != nix::unistd::geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
             return Ok(Found::Damaged(EntryError::Foreign));
         }
@@ -221,7 +270,8 @@ fn stems(folder: &Path, suffix: Option<&str>) -> Result<Vec<String>, LedgerError
 pub struct Slot {
     ledger: Ledger,
     stem: String,
-    lock: Lock,
+    /// None where none can be made, and nothing can be begun.
+    lock: Option<Lock>,
     file: Option<File>,
     children: Option<Lock>,
 }
@@ -299,6 +349,27 @@ impl Slot {
         Ok(self.children.insert(lock))
     }
 
+    /// The same for a CHECK. Of an attachment that was recorded as finished the file itself says that a CHECK has
+    /// not ended; its content tells it from what is left by an ADD that was killed after that.
+    pub fn check_lock(&mut self, until: Instant) -> Result<&Lock, LedgerError> {
+        let path = self.ledger.path(&self.stem, ".children");
+        let lock = self.children_lock(until)?;
+        match lock.mark() {
+            Ok(()) => {}
+            Err(source) => {
+                self.end_children_lock()?;
+                return Err(LedgerError::Io { operation: "write", path, source });
+            }
+        }
+        self.children_lock(until)
+    }
+
+    /// Whether a CHECK was killed, so that its delegates' children may still be at work.
+    pub fn has_check(&self) -> bool {
+        let file = std::fs::symlink_metadata(self.ledger.path(&self.stem, ".children"));
+        file.is_ok_and(|file| file.is_file() && file.len() > 0)
+    }
+
     /// Ends all processes that hold the children's lock; their numbers.
     pub fn end_children(&self) -> Vec<i32> {
         lock::end_holders(&self.ledger.path(&self.stem, ".children"))
@@ -307,11 +378,7 @@ impl Slot {
     /// Makes a new lock for children, whoever may still hold the old one.
     pub fn renew_children_lock(&mut self) -> Result<(), LedgerError> {
         let path = self.ledger.path(&self.stem, ".children");
-        match std::fs::remove_file(&path) {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(source) => Err(self.io("remove", path, source)),
-        }
+        lock::remove(&path).map_err(|source| self.io("remove", path, source))
     }
 
     /// Gives up our hold of the children's lock and removes its file.
@@ -338,21 +405,23 @@ impl Slot {
             .append(true)
             .create(true)
             .mode(0o600)
-            .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC)
+            .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC | nix::libc::O_NONBLOCK)
             .open(&path)
             .and_then(|mut file| file.write_all(b"."))
             .map_err(|source| self.io("mark", path, source))
     }
 
-    /// Drops a damaged entry's file, keeping nothing.
+    /// Drops a damaged entry's file, or what stands in its place, keeping nothing.
     pub fn discard(&mut self) -> Result<(), LedgerError> {
         self.file = None;
-        for path in [self.ledger.path(&self.stem, ".json"), self.ledger.failed_path(&self.stem)] {
-            match std::fs::remove_file(&path) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(source) => return Err(self.io("remove", path, source)),
-            }
+        let mut paths = vec![self.ledger.path(&self.stem, ".json")];
+        // What a planted link leads to is not ours.
+        let failed = std::fs::symlink_metadata(self.ledger.folder.join("failed"));
+        if failed.is_ok_and(|failed| failed.is_dir()) {
+            paths.push(self.ledger.failed_path(&self.stem));
+        }
+        for path in paths {
+            lock::remove(&path).map_err(|source| self.io("remove", path, source))?;
         }
         Ok(())
     }
@@ -361,17 +430,19 @@ impl Slot {
     pub fn remove(mut self) -> Result<(), LedgerError> {
         self.discard()?;
         self.end_children_lock()?;
-        Ok(self.lock.remove()?)
+        Ok(self.lock.map_or(Ok(()), Lock::remove)?)
     }
 
     /// Leaves the ledger as it is, without a lock file where there is no entry. Children that hold theirs keep it.
     pub fn release(mut self) -> Result<(), LedgerError> {
         let held =
             matches!(self.children_lock(Instant::now()), Err(LedgerError::Lock(LockError::Held { .. })));
-        match self.read()? {
-            _ if held => Ok(()),
-            Found::Nothing => self.remove(),
-            Found::Entry(_) | Found::Damaged(_) => self.end_children_lock(),
+        if held {
+            return Ok(());
+        }
+        match std::fs::symlink_metadata(self.ledger.path(&self.stem, ".json")) {
+            Err(absent) if absent.kind() == io::ErrorKind::NotFound => self.remove(),
+            _ => self.end_children_lock(),
         }
     }
 }
@@ -437,6 +508,34 @@ mod tests {
     }
 
     #[test]
+    fn who_takes_away_goes_on_without_a_lock() {
+        let root = tempfile::tempdir().unwrap();
+        let absent = root.path().join("absent");
+        let ledger = Ledger { folder: absent.clone() };
+        let (slot, why) = ledger.lock_to_delete("a".into(), soon()).unwrap();
+        assert!(why.is_some() && matches!(slot.read().unwrap(), Found::Nothing));
+        slot.remove().unwrap();
+
+        // What is planted makes room, if it can.
+        let ledger = Ledger::open(&absent).unwrap();
+        let lock = absent.join("a.lock");
+        std::os::unix::fs::symlink("/etc/hostname", &lock).unwrap();
+        let (slot, why) = ledger.lock_to_delete("a".into(), soon()).unwrap();
+        assert!(
+            why.is_some() && lock.is_file() && ledger.lock_to_delete("a".into(), Instant::now()).is_err()
+        );
+        slot.remove().unwrap();
+        std::fs::create_dir_all(lock.join("full")).unwrap();
+        std::fs::write(absent.join("a.json"), "{}").unwrap();
+        let (held, why) = ledger.lock_to_delete("a".into(), soon()).unwrap();
+        assert!(why.is_some_and(|why| why.to_string().contains("a.lock")));
+        let second = ledger.lock_to_delete("a".into(), Instant::now());
+        assert!(matches!(second, Err(LedgerError::Lock(LockError::Held { .. }))));
+        held.remove().unwrap();
+        assert!(!absent.join("a.json").exists() && lock.join("full").exists());
+    }
+
+    #[test]
     fn a_folder_that_others_can_write_is_refused() {
         use std::os::unix::fs::PermissionsExt;
         let root = tempfile::tempdir().unwrap();
@@ -445,12 +544,22 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_link_is_an_error() {
+    fn what_is_planted_is_no_entry() {
         let root = tempfile::tempdir().unwrap();
         let ledger = Ledger::open(root.path()).unwrap();
-        std::os::unix::fs::symlink("/etc/hostname", root.path().join("a.json")).unwrap();
         let mut slot = ledger.lock_stem("a".into(), soon()).unwrap();
-        assert!(matches!(slot.read(), Err(LedgerError::Io { operation: "open", .. })));
+        let path = root.path().join("a.json");
+        std::fs::create_dir(&path).unwrap();
+        assert!(matches!(slot.read().unwrap(), Found::Damaged(EntryError::NoFile)));
+        slot.discard().unwrap();
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(matches!(slot.read().unwrap(), Found::Damaged(EntryError::NoFile)));
+        slot.discard().unwrap();
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        assert!(matches!(slot.read().unwrap(), Found::Damaged(EntryError::NoFile)));
+        slot.discard().unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", &path).unwrap();
+        assert!(matches!(slot.read().unwrap(), Found::Damaged(EntryError::NoFile)));
         assert!(matches!(slot.begin(&intended(), &[]), Err(LedgerError::Io { .. })));
         let elsewhere = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), root.path().join("failed")).unwrap();

@@ -1,7 +1,7 @@
 //! Locks that live in files and vanish with what they protect.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -45,10 +45,23 @@ pub struct Lock {
 impl Lock {
     /// Takes the lock, waiting until `until` at most. The file is made if it is not there.
     pub fn take(path: &Path, until: Instant) -> Result<Lock, LockError> {
+        Lock::of(path, until, make)
+    }
+
+    /// The same of a file that must be there, and is not written.
+    pub fn take_existing(path: &Path, until: Instant) -> Result<Lock, LockError> {
+        Lock::of(path, until, |path| options().open(path))
+    }
+
+    fn of(path: &Path, until: Instant, open: fn(&Path) -> io::Result<File>) -> Result<Lock, LockError> {
         let start = Instant::now();
         let failed = |source: io::Error| LockError::Io { path: path.to_owned(), source };
         loop {
             let file = open(path).map_err(failed)?;
+            let ours = file.metadata().map_err(failed)?;
+            if !ours.is_file() {
+                return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")));
+            }
             loop {
                 match file.try_lock() {
                     Ok(()) => break,
@@ -62,7 +75,6 @@ impl Lock {
                 std::thread::sleep(PAUSE);
             }
             // Whoever held it may have removed the file: then this is a lock on nothing.
-            let ours = file.metadata().map_err(failed)?;
             match std::fs::symlink_metadata(path) {
                 Ok(named) if named.ino() == ours.ino() && named.dev() == ours.dev() => {
                     return Ok(Lock { path: path.to_owned(), file });
@@ -74,6 +86,11 @@ impl Lock {
         }
     }
 
+    /// Writes into the file, to tell those that come later who has taken it.
+    pub fn mark(&self) -> io::Result<()> {
+        (&self.file).write_all(b"CHECK\n")
+    }
+
     /// The descriptor, for children that shall hold the lock as well.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
@@ -81,24 +98,40 @@ impl Lock {
 
     /// Removes the file and gives the lock up, in this order.
     pub fn remove(self) -> Result<(), LockError> {
-        match std::fs::remove_file(&self.path) {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(source) => Err(LockError::Io { path: self.path, source }),
-        }
+        remove(&self.path).map_err(|source| LockError::Io { path: self.path, source })
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
+/// A link that somebody has planted is not followed, and a fifo is not waited for.
+fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.read(true).mode(0o600).custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC);
-    match options.clone().write(true).create(true).truncate(false).open(path) {
+    let flags = nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC | nix::libc::O_NONBLOCK;
+    options.read(true).mode(0o600).custom_flags(flags);
+    options
+}
+
+fn make(path: &Path) -> io::Result<File> {
+    match options().write(true).create(true).truncate(false).open(path) {
         // What is there can be locked on a read-only file system too, so that CHECK and DEL do what they can.
         Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
-            options.open(path).map_err(|_| error)
+            options().open(path).map_err(|_| error)
         }
         other => other,
     }
+}
+
+/// Removes a file, or what stands in its place: a link itself, and a folder if it is empty. That nothing is there is no
+/// error.
+pub fn remove(path: &Path) -> io::Result<()> {
+    let removed = match std::fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => std::fs::remove_dir(path),
+        other => other,
+    };
+    removed.or_else(|error| match std::fs::symlink_metadata(path) {
+        // A read-only file system refuses to remove what is not there.
+        Err(absent) if absent.kind() == io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    })
 }
 
 /// Sends SIGKILL to all processes but ourselves that have the lock's file open; their numbers. Whoever may not be
@@ -160,5 +193,44 @@ mod tests {
         std::os::unix::fs::symlink(&target, &path).unwrap();
         assert!(matches!(Lock::take(&path, Instant::now()), Err(LockError::Io { .. })));
         assert!(!target.exists());
+    }
+
+    #[test]
+    fn only_a_regular_file_is_locked() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.lock");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        for taken in [Lock::take(&path, Instant::now()), Lock::take_existing(&path, Instant::now())] {
+            let error = taken.unwrap_err().to_string();
+            assert!(error.contains("no regular file"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_there_can_be_locked_without_writing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        assert!(matches!(Lock::take_existing(&path, Instant::now()), Err(LockError::Io { .. })));
+        assert!(!path.exists());
+        std::fs::write(&path, "{}").unwrap();
+        let held = Lock::take_existing(&path, Instant::now()).unwrap();
+        assert!(matches!(Lock::take_existing(&path, Instant::now()), Err(LockError::Held { .. })));
+        held.remove().unwrap();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn whatever_is_in_a_files_place_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        remove(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        remove(&path).unwrap();
+        std::os::unix::fs::symlink(folder.path(), &path).unwrap();
+        remove(&path).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        std::fs::create_dir_all(path.join("full")).unwrap();
+        remove(&path).unwrap_err();
+        assert!(path.join("full").exists());
     }
 }

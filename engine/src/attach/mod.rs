@@ -3,6 +3,7 @@
 pub mod add;
 pub mod attachment;
 pub mod check;
+pub mod children;
 pub mod del;
 pub mod delete;
 pub mod document;

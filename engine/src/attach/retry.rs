@@ -33,11 +33,15 @@ pub fn one(session: &mut Session<'_>, own: &str) {
             return;
         }
     };
-    let mut due = stems.into_iter().filter(|stem| stem != own).filter(|stem| {
-        session.ledger.failed_attempts(stem).is_ok_and(|(attempts, age)| age >= pause(attempts))
-    });
+    let due: Vec<String> = stems
+        .into_iter()
+        .filter(|stem| stem != own)
+        .filter(|stem| {
+            session.ledger.failed_attempts(stem).is_ok_and(|(attempts, age)| age >= pause(attempts))
+        })
+        .collect();
     // A call that is at work on one needs no help.
-    let free = due.find_map(|stem| match session.ledger.lock_stem(stem.clone(), Instant::now()) {
+    let free = due.into_iter().find_map(|stem| match session.lock_to_delete(stem.clone(), Instant::now()) {
         Err(LedgerError::Lock(LockError::Held { .. })) => None,
         locked => Some((stem, locked)),
     });

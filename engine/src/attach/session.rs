@@ -3,12 +3,13 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use catena_cni::error::code;
 
 use crate::attach::ledger::{Ledger, LedgerError, Slot};
-use crate::cni::{CniError, Conf, Invocation, Problems};
+use crate::attach::lock::{Lock, LockError};
+use crate::cni::{CniError, Conf, Invocation, Problems, Request};
 use crate::delegate::{Exec, Search, Versions};
 use crate::node::{NodeConfig, Root};
 use crate::report::delegates::DelegateLog;
@@ -19,12 +20,6 @@ use crate::wasm::{ModuleError, Modules};
 
 /// Bytes that a delegate may write to stdout: far more than any result.
 const OUTPUT_LIMIT: usize = 4 << 20;
-
-/// How long a call waits for the children that a killed delegate has left, before it ends them.
-pub const CHILDREN_WAIT: Duration = Duration::from_secs(10);
-
-/// How long a process may take to die from SIGKILL.
-pub const DEATH_WAIT: Duration = Duration::from_secs(2);
 
 /// One invocation.
 #[derive(Debug)]
@@ -50,7 +45,7 @@ pub struct Session<'a> {
 
 impl From<LedgerError> for CniError {
     fn from(error: LedgerError) -> CniError {
-        let busy = matches!(error, LedgerError::Lock(crate::attach::lock::LockError::Held { .. }));
+        let busy = matches!(error, LedgerError::Lock(LockError::Held { .. }));
         CniError::new(if busy { code::TRY_LATER } else { code::IO }, error.to_string())
     }
 }
@@ -69,7 +64,9 @@ impl<'a> Session<'a> {
         invocation: &'a Invocation,
         until: Instant,
     ) -> Result<Session<'a>, CniError> {
-        let ledger = Ledger::open(&root.state())?;
+        let is_del = matches!(invocation.request, Request::Del { .. });
+        let open = if is_del { Ledger::open_to_delete } else { Ledger::open };
+        let ledger = open(&root.state())?;
         Ok(Session {
             root,
             node,
@@ -117,12 +114,21 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Takes the lock of what is to be taken away, or goes on without where none can be had.
+    pub fn lock_to_delete(&mut self, stem: String, until: Instant) -> Result<Slot, LedgerError> {
+        let (slot, without) = self.ledger.lock_to_delete(stem, until)?;
+        self.record.notes.extend(without.map(|error| format!("{error}; going on without")));
+        Ok(slot)
+    }
+
     /// The lock that delegates and their children hold.
     pub fn children(&self, slot: &mut Slot) -> Result<OwnedFd, CniError> {
-        let lock = slot.children_lock(self.until)?;
-        lock.as_fd().try_clone_to_owned().map_err(|error| {
-            CniError::new(code::IO, format!("ledger: duplicate the lock for delegates: {error}"))
-        })
+        inheritable(slot.children_lock(self.until)?)
+    }
+
+    /// The same for those of a CHECK.
+    pub fn children_of_check(&self, slot: &mut Slot) -> Result<OwnedFd, CniError> {
+        inheritable(slot.check_lock(self.until)?)
     }
 
     /// The folder of the delegates' libcni cache, as recorded or for a new attachment.
@@ -147,6 +153,12 @@ impl<'a> Session<'a> {
     pub fn status_file(&self, network: &str, container_id: &str, ifname: &str) -> StatusFile {
         StatusFile::new(&self.root.run().join("status"), network, container_id, ifname)
     }
+}
+
+fn inheritable(lock: &Lock) -> Result<OwnedFd, CniError> {
+    lock.as_fd().try_clone_to_owned().map_err(|error| {
+        CniError::new(code::IO, format!("ledger: duplicate the lock for delegates: {error}"))
+    })
 }
 
 /// A path in stdin that the node does not list.

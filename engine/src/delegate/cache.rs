@@ -3,14 +3,12 @@
 //! Other programs read and write these files. Unlike libcni we write them by rename.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use catena_cni::args::CniArgs;
 use catena_cni::json::{self, Map};
-use nix::fcntl::OFlag;
 use serde_json::{Value, json};
 use thiserror::Error;
 
@@ -98,7 +96,7 @@ pub fn load(
 ) -> Result<Option<Value>, CacheError> {
     let path = path(folder, network, container_id, ifname);
     check(&path)?;
-    let text = match read(&path) {
+    let text = match atomic::read(&path, LIMIT + 1) {
         Ok(text) if text.len() as u64 <= LIMIT => text,
         Ok(_) => {
             let cause = format!("it is larger than {LIMIT} bytes, which no delegate's answer is");
@@ -117,18 +115,6 @@ pub fn load(
 
 /// More than any file that we write: a config and a result of 4 MiB each, the one in base64.
 const LIMIT: u64 = 16 << 20;
-
-/// A link or a fifo that somebody has planted is not followed and not waited for.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-    let file = File::options().read(true).custom_flags(flags.bits()).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
-    }
-    let mut text = Vec::new();
-    file.take(LIMIT + 1).read_to_end(&mut text)?;
-    Ok(text)
-}
 
 /// The result in the text of a cache file, or what is wrong with it.
 pub fn parse(text: &[u8]) -> Result<Value, String> {
@@ -215,6 +201,8 @@ fn base64(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     #[test]

@@ -15,6 +15,9 @@ use crate::node::OwnedDir;
 /// A writer that has not renamed its file after this long was killed.
 const ABANDONED: Duration = Duration::from_secs(5);
 
+/// Far more than the answers of all plugins of a node.
+const LIMIT: u64 = 4 << 20;
+
 /// The memory, a file (formats.md: `/run/catena/versions.json`) that is read when first needed.
 ///
 /// It is an optimisation: a damaged file counts as empty and is written anew, and a write that fails is not an error.
@@ -94,7 +97,8 @@ impl Versions {
         guard: &'g mut MutexGuard<'_, Option<BTreeMap<PathBuf, Answer>>>,
     ) -> &'g mut BTreeMap<PathBuf, Answer> {
         guard.get_or_insert_with(|| {
-            let text = if self.is_ours() { fs::read(&self.file).unwrap_or_default() } else { Vec::new() };
+            let text =
+                if self.is_ours() { atomic::read(&self.file, LIMIT).unwrap_or_default() } else { Vec::new() };
             Self::parse(&text)
         })
     }

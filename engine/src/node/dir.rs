@@ -119,7 +119,7 @@ impl OwnedDir {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
         let mut file = self
-            .open_with(&temporary, &mut options, OFlag::empty())
+            .open_with(&temporary, &mut options, OFlag::O_NONBLOCK)
             .map_err(|error| NodeError::io("make", &path, error))?;
         let written = file
             .write_all(bytes)

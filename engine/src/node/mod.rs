@@ -16,6 +16,7 @@ mod object;
 mod pipelines;
 mod repeated;
 mod root;
+mod temporary;
 
 pub use config::{Deadlines, ModuleRule, NodeConfig, Paths, RecordRule, SecondaryDefaults};
 pub use digest::Digest;
@@ -29,3 +30,4 @@ pub use name::ModuleName;
 pub use object::Refused;
 pub use pipelines::{Baseline, Pipelines, StdinPipelines};
 pub use root::Root;
+pub use temporary::temporary;

@@ -1,12 +1,12 @@
 //! The network status of a sandbox, as a file for other programs.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::DirBuilder;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use crate::inject;
-use crate::node::{NodeError, OwnedDir};
+use crate::node::{self, NodeError, OwnedDir};
 use sha2::{Digest, Sha256};
 
 /// The publication that the host collects over the attachments (the annotation of the de-facto standard).
@@ -67,13 +67,7 @@ impl StatusFile {
             .map_err(|source| self.error("create the folder of", source))?;
         OwnedDir::open(folder)?;
         let new = self.new_path();
-        let written = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC)
-            .open(&new)
+        let written = node::temporary(&new)
             .and_then(|mut file| file.write_all(list.as_bytes()))
             .and_then(|()| std::fs::rename(&new, &self.path));
         written.map_err(|source| {

@@ -112,9 +112,9 @@ fn planted_links() {
     const STEM: &str = "/var/lib/catena/state/id-pod@outer@meta@eth0";
     let cache = "/var/lib/cni/catena/results";
     for (link, add, del) in [
-        (format!("{STEM}.lock"), 5, 5),
+        (format!("{STEM}.lock"), 5, 0),
         (format!("{STEM}.children"), 5, 0),
-        (format!("{STEM}.json"), 5, 5),
+        (format!("{STEM}.json"), 0, 0),
         ("/var/lib/catena/state/failed/id-pod@outer@meta@eth0".to_owned(), 0, 0),
         (format!("{cache}/net1-id-pod-net1"), 0, 0),
         (format!("{cache}/.net1-id-pod-net1"), 5, 0),
@@ -169,6 +169,63 @@ fn planted_links() {
         assert_eq!(victims(&world), kept, "{link}, after the last DEL");
         assert_eq!(made(&world), Vec::<String>::new(), "{link}");
         Traces::of(&world, Some(&pod.netns)).same_as(&before, &link);
+    }
+}
+
+/// A fifo or folder in a file's place: nobody waits for it, and what it cannot be used for is told.
+#[test]
+fn planted_fifos_and_folders() {
+    const STEM: &str = "/var/lib/catena/state/id-pod@outer@meta@eth0";
+    let cache = "/var/lib/cni/catena/results";
+    // The codes of ADD and DEL with a fifo, then with a folder.
+    for (path, fifo, folder) in [
+        (format!("{STEM}.lock"), [5, 0], [5, 0]),
+        (format!("{STEM}.children"), [5, 0], [5, 0]),
+        (format!("{STEM}.json"), [0, 0], [0, 0]),
+        ("/var/lib/catena/state/failed/id-pod@outer@meta@eth0".to_owned(), [0, 0], [0, 0]),
+        (format!("{cache}/net1-id-pod-net1"), [0, 0], [5, 5]),
+        (format!("{cache}/.net1-id-pod-net1"), [5, 0], [5, 5]),
+        ("/run/catena/status/outer-id-pod-eth0.json".to_owned(), [0, 0], [5, 5]),
+        ("/run/catena/status/outer-id-pod-eth0.json.new".to_owned(), [5, 0], [5, 5]),
+        ("/run/catena/versions.json".to_owned(), [0, 0], [0, 0]),
+        ("/run/catena/versions.json.new".to_owned(), [0, 0], [0, 0]),
+    ] {
+        for (make, codes) in [("mkfifo", fifo), ("mkdir", folder)] {
+            let world = ground::world();
+            ground::set_deadlines(&world, 5, 5, 10);
+            let pod = ground::pod(&world, "pod");
+            let conf = ground::config();
+            let result = pod.add(&conf).result();
+            pod.del(&conf, Some(&result)).done();
+            let before = Traces::of(&world, Some(&pod.netns));
+            let plant = format!("mkdir -p -m 0700 $(dirname {path}); rm -f {path}; {make} {path}");
+            let clear = format!("rm -rf {path}");
+            let answers = |reply: &Reply, code: i64| {
+                assert!(reply.output.elapsed.as_secs() < 8, "{make} {path}: {:?}", reply.output.elapsed);
+                if code == 0 {
+                    assert_eq!(reply.output.exit, Some(0), "{make} {path}: {reply:?}");
+                } else {
+                    reply.fails_with(code, &["id-pod"]);
+                }
+            };
+            world.sh(&plant);
+            answers(&pod.add(&conf), codes[0]);
+            let mut newest = conf.clone();
+            newest["cniVersion"] = json!("1.1.0");
+            for delegate in newest["delegates"].as_array_mut().expect("a list") {
+                delegate["cniVersion"] = json!("1.1.0");
+            }
+            answers(&pod.call("catena", "STATUS", &newest), 0);
+            world.sh(&clear);
+            pod.del(&conf, None).done();
+            pod.add(&conf).result();
+            world.sh(&plant);
+            answers(&pod.del(&conf, None), codes[1]);
+            assert_eq!(made(&world), Vec::<String>::new(), "{make} {path}, after DEL");
+            world.sh(&clear);
+            pod.del(&conf, None).done();
+            Traces::of(&world, Some(&pod.netns)).same_as(&before, &format!("{make} {path}"));
+        }
     }
 }
 
