@@ -1,27 +1,31 @@
 //! CHECK: the delegates' own, then the stages', with intent and tags of the ADD; then the host's check of
 //! what was requested.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 
 use catena_cni::error::code;
 
 use crate::attach::add::{mode_of, own_links, verify};
 use crate::attach::attachment::Recorded;
+use crate::attach::children;
 use crate::attach::delete::{self, recorded_pipeline};
 use crate::attach::document;
-use crate::attach::entry::Event;
+use crate::attach::entry::{Entry, Event};
 use crate::attach::key::Key;
 use crate::attach::ledger::Found;
 use crate::attach::sandbox;
 use crate::attach::session::Session;
 use crate::cni::{CniError, Conf, Target};
-use crate::inject;
 use crate::pipeline::bench::Bench;
 use crate::pipeline::ownership::Claim;
 use crate::pipeline::run::{self, Caller};
 use crate::report::record::AttachmentRecord;
 use crate::routes::kernel::Scope;
-use crate::wasm::{Command, Mode};
+use crate::routes::netns::Netns;
+use crate::wasm::{Command, Mode, Modules};
+use crate::{inject, panic};
 
 /// Carries out CHECK.
 pub fn check(
@@ -46,7 +50,7 @@ pub fn check(
         ifname: target.ifname.clone(),
         mode,
     };
-    let slot = session.ledger.lock(&key, session.until)?;
+    let mut slot = session.ledger.lock(&key, session.until)?;
     inject::point("attach/check");
     let entry = match slot.read()? {
         Found::Entry(entry) if entry.is_finished() => *entry,
@@ -68,17 +72,37 @@ pub fn check(
             return Err(CniError::new(code::IO, format!("ledger: the entry of {key}: {error}")));
         }
     };
+    children::settle(session, &mut slot, Some(&entry))?;
+    // Where nothing can be written, what is there can be looked at all the same.
+    let children = session.children_of_check(&mut slot);
+    let children = children.map_err(|error| session.record.notes.push(error.msg)).ok();
+    let looked = panic::caught(|| look(session, &modules, &entry, &netns, netns_path, children.as_ref()));
+    // This CHECK has ended: what its delegates have left, they have left on purpose.
+    let ended = slot.end_children_lock();
+    session.record.notes.extend(ended.err().map(|error| error.to_string()));
+    looked.unwrap_or_else(Err)
+}
+
+/// Checks what an entry says.
+fn look(
+    session: &mut Session<'_>,
+    modules: &Modules,
+    entry: &Entry,
+    netns: &Arc<Netns>,
+    netns_path: &str,
+    children: Option<&OwnedFd>,
+) -> Result<(), CniError> {
     let intended = &entry.intended;
-    let pipeline = recorded_pipeline(session, intended, &modules);
+    let pipeline = recorded_pipeline(session, intended, modules);
     let caller = Caller {
         command: Command::Check,
-        mode,
+        mode: delete::mode(intended),
         container_id: intended.container_id.clone(),
         until: session.until,
     };
     let exec =
-        session.exec(&intended.network, intended.bin_dir.as_deref().map(Path::new), None, session.until);
-    let mut bench = Bench::of(Some(&netns), session.until, session.undo_time());
+        session.exec(&intended.network, intended.bin_dir.as_deref().map(Path::new), children, session.until);
+    let mut bench = Bench::of(Some(netns), session.until, session.undo_time());
     let links = bench.links().map_err(|error| CniError::new(code::INVALID_NETNS, error.to_string()))?;
     let mut claims = Vec::new();
     let (read, attached) = (Recorded::of(intended), entry.all_attached());

@@ -256,8 +256,8 @@ fn killed_while_a_delegate_runs() {
             assert!(!reply.output.held, "{when}: an orphan holds the pipes");
             world.sh("rm /run/delegate");
             scripted::change(&world, &network(position), &ground::script(position));
-            // The delegate's own child lives on, and is ended by DEL after ten seconds; a CHECK's is nobody's.
-            if command == "CHECK" || position > 0 && !sample::soak() {
+            // The delegate's own child lives on, and is ended by DEL after ten seconds.
+            if position > 0 && !sample::soak() {
                 world.sh("kill $(pidof sleep)");
             }
             let reply = pod.del(&conf, None);
@@ -295,5 +295,39 @@ fn a_child_that_hides() {
     let reply = pod.del(&conf, None);
     reply.done();
     within(&reply, 10 + 2 + 2);
+    nothing_left(&world, &before, &pod.netns, "after DEL");
+}
+
+/// The children of a CHECK that was killed are waited for by the next CHECK as well. What a CHECK that ended has left is
+/// left on purpose.
+#[test]
+fn children_of_a_check() {
+    let world = world(60, 60, 180);
+    let pod = ground::pod(&world, "pod");
+    let conf = ground::config();
+    let before = Traces::of(&world, Some(&pod.netns));
+    let result = pod.add(&conf).result();
+    let mut script = ground::script(1);
+    script["CHECK"]["sh"] = json!("(sleep 2; touch /run/late) & touch /run/begun; wait");
+    scripted::change(&world, &network(1), &script);
+    std::thread::scope(|scope| {
+        let check = scope.spawn(|| pod.check(&conf, &result));
+        wait_for(&world, "/run/begun");
+        world.sh("kill -9 $(pidof catena)");
+        check.join().expect("the CHECK that was killed")
+    });
+    script["CHECK"]["sh"] =
+        json!("test -e /run/late || exit 1; sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >/run/daemon");
+    scripted::change(&world, &network(1), &script);
+    pod.check(&conf, &result).done();
+    scripted::change(&world, &network(1), &ground::script(1));
+    let reply = pod.check(&conf, &result);
+    reply.done();
+    within(&reply, 0);
+    world.sh("rm /run/late /run/begun");
+    let reply = pod.del(&conf, Some(&result));
+    reply.done();
+    within(&reply, 0);
+    world.sh("kill $(cat /run/daemon); rm /run/daemon");
     nothing_left(&world, &before, &pod.netns, "after DEL");
 }
