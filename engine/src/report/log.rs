@@ -95,8 +95,15 @@ impl io::Write for &Output {
             // Nobody reads it any more; the file still is to have the line.
             drop(io::stderr().write_all(line));
         }
-        if let Some(mut file) = self.file.as_ref() {
-            file.write_all(line)?;
+        if let Some(mut file) = self.file.as_ref()
+            && let Err(error) = file.write_all(line)
+        {
+            // Whoever called us asks no logger how it fared.
+            let text = format!("catena: the log line could not be written: {error}\n");
+            drop(io::stderr().write_all(text.as_bytes()));
+            if !self.to_stderr {
+                drop(io::stderr().write_all(line));
+            }
         }
         Ok(line.len())
     }

@@ -11,7 +11,8 @@ use catena_tests::world::{World, finish};
 use serde_json::json;
 
 /// What the scripts of the table may name.
-const NAMES: &str = "state=/var/lib/catena/state; cache=/var/lib/cni/catena; status=/run/catena
+const NAMES: &str = "state=/var/lib/catena/state; records=/var/lib/catena/records; stem=$state/id-pod@outer@meta@eth0
+cache=/var/lib/cni/catena; status=/run/catena
 modules=/var/lib/catena/modules; entry=$state/id-pod@outer@meta@eth0.json; result=$cache/results/net1-id-pod-net1
 fill() { head -c 10000000 /dev/zero >$1/fill 2>/dev/null || true; }
 take() { i=0; while [ $i -lt 100 ] && touch $1/fill$i 2>/dev/null; do i=$((i+1)); done; }
@@ -55,6 +56,11 @@ const STATE: &str = "mkdir -p $state; mount -t tmpfs -o mode=0700,size=128k,nr_i
 const CACHE: &str = "mkdir -p $cache/results; mount -t tmpfs -o mode=0700,size=128k none $cache/results";
 const STATUS: &str =
     "mkdir -p $status; mount -t tmpfs -o mode=0700,size=128k none $status; mkdir $status/status";
+const NODE: &str = "echo {} >/etc/catena/node.json";
+const LOG: &str = "mkdir -p /var/log; mount -t tmpfs -o size=64k none /var/log";
+/// A file system for recordings; the node wants them. What it has no room for, no row leaves behind.
+const RECORDS: &str = "mkdir -p $records; mount -t tmpfs -o mode=0700,size=64k none $records; fill $records\n\
+    echo '{\"record\": {\"maxBytes\": 1000000, \"maxAgeHours\": 1}}' >/etc/catena/node.json";
 /// The pass stage in place of result-conversion.
 const MODULE: &str =
     "/opt/catena/catenactl install result-conversion /opt/catena/stages/pass.wasm >/dev/null";
@@ -401,6 +407,126 @@ const TABLE: &[Row] = &[
         [6, 6, 0, 50],
         "lock.json",
     ),
+    // What the node says is unknown then: nothing is made by guesses, and what is there can go.
+    row(
+        "node.json another user's",
+        NODE,
+        "chown 1000 /etc/catena/node.json",
+        "chown 0 /etc/catena/node.json",
+        [104, 104, 0, 50],
+        "owner is user 1000",
+    ),
+    row(
+        "node.json writable by others",
+        NODE,
+        "chmod 0666 /etc/catena/node.json",
+        "chmod 0644 /etc/catena/node.json",
+        [104, 104, 0, 50],
+        "others may write",
+    ),
+    row(
+        "node.json a link",
+        NODE,
+        "mv /etc/catena/node.json /tmp/keep; ln -s /tmp/keep /etc/catena/node.json",
+        "mv /tmp/keep /etc/catena/node.json",
+        [104, 104, 0, 50],
+        "symbolic link",
+    ),
+    row(
+        "node.json a fifo",
+        NODE,
+        "rm /etc/catena/node.json; mkfifo /etc/catena/node.json",
+        "rm /etc/catena/node.json; echo {} >/etc/catena/node.json",
+        [104, 104, 0, 50],
+        "regular file",
+    ),
+    row(
+        "node.json garbage",
+        NODE,
+        "echo { >/etc/catena/node.json",
+        "echo {} >/etc/catena/node.json",
+        [6, 6, 0, 50],
+        "node.json",
+    ),
+    row(
+        "the node's folder another user's",
+        NODE,
+        "chown 1000 /etc/catena",
+        "chown 0 /etc/catena",
+        [104, 104, 0, 50],
+        "owner is user 1000",
+    ),
+    // What was done stands, even where telling of it fails.
+    row("log full", LOG, "fill /var/log", "rm /var/log/fill", [0, 0, 0, 0], ""),
+    row(
+        "log read-only",
+        LOG,
+        "mount -o remount,ro /var/log",
+        "mount -o remount,rw /var/log",
+        [5, 5, 0, 5],
+        "log file",
+    ),
+    row(
+        "log a link",
+        "mkdir -p /var/log",
+        "rm -f /var/log/catena.log; ln -s /tmp/log /var/log/catena.log",
+        "rm /var/log/catena.log",
+        [5, 5, 0, 5],
+        "log file",
+    ),
+    row(
+        "log a fifo",
+        "mkdir -p /var/log",
+        "rm -f /var/log/catena.log; mkfifo /var/log/catena.log",
+        "rm /var/log/catena.log",
+        [5, 5, 0, 5],
+        "log file",
+    ),
+    // A mark only matters where a DEL has failed.
+    row(
+        "marks read-only",
+        "mkdir -p $state/failed; chmod 0700 $state; mount -t tmpfs -o mode=0700 none $state/failed",
+        "mount -o remount,ro $state/failed",
+        "mount -o remount,rw $state/failed",
+        [0, 0, 0, 0],
+        "",
+    ),
+    row(
+        "marks another user's",
+        "mkdir -p $state/failed; chmod 0700 $state",
+        "chown 1000 $state/failed",
+        "chown 0 $state/failed",
+        [0, 0, 0, 0],
+        "",
+    ),
+    // In catena's own folder nobody else can have put them there, and nothing is read from them.
+    row(
+        "lock another user's",
+        "",
+        "mkdir -p -m 0700 $state; touch $stem.lock; chown 1000 $stem.lock",
+        "",
+        [0, 0, 0, 0],
+        "",
+    ),
+    row(
+        "children's lock another user's",
+        "",
+        "mkdir -p -m 0700 $state; touch $stem.children; chown 1000 $stem.children",
+        "",
+        [0, 0, 0, 0],
+        "",
+    ),
+    // A recording that cannot be kept stops nothing.
+    row("recordings full", RECORDS, "true", "true", [0, 0, 0, 0], ""),
+    row(
+        "recordings read-only",
+        RECORDS,
+        "mount -o remount,ro $records",
+        "mount -o remount,rw $records",
+        [0, 0, 0, 0],
+        "",
+    ),
+    row("recordings another user's", RECORDS, "chown 1000 $records", "chown 0 $records", [0, 0, 0, 0], ""),
 ];
 
 fn run(world: &World, script: &str) {
@@ -427,7 +553,10 @@ fn all_commands(row: &Row) {
     let world = ground::world();
     run(&world, row.prepare);
     let pod = ground::pod(&world, "pod");
-    let conf = ground::config();
+    let mut conf = ground::config();
+    if row.name.starts_with("log") {
+        conf["logFile"] = json!("/var/log/catena.log");
+    }
     let result = pod.add(&conf).result();
     pod.del(&conf, Some(&result)).done();
     let before = Traces::of(&world, Some(&pod.netns));
@@ -455,7 +584,8 @@ fn all_commands(row: &Row) {
     } else {
         run(&world, row.apply);
         expect(&pod.add(&conf), row, 0, &cell("ADD"));
-        assert_eq!(made(&world), Vec::<String>::new(), "{}, which failed", cell("ADD"));
+        let expected = if row.codes[0] == 0 { 3 } else { 0 };
+        assert_eq!(made(&world).len(), expected, "{}", cell("ADD"));
     }
     clean(&pod, &cell("ADD"));
 
@@ -491,6 +621,79 @@ fn a_file_operation_fails() {
         }
     });
     sample::tell(&format!("storage: {} rows with ADD, CHECK, DEL and STATUS", TABLE.len()));
+}
+
+/// What stops nothing is told all the same.
+#[test]
+fn what_could_not_be_kept_is_told() {
+    let world = ground::world();
+    let pod = ground::pod(&world, "pod");
+    let mut conf = ground::config();
+    conf["logFile"] = json!("/var/log/catena.log");
+    run(&world, RECORDS);
+    world.sh("mkdir -p /var/log");
+    pod.add(&conf).result();
+    let log = world.read("/var/log/catena.log");
+    assert!(log.contains("recording: ") && log.contains("No space left"), "{log}");
+    run(&world, &format!("{LOG}; touch /var/log/catena.log; fill /var/log"));
+    let reply = pod.del(&conf, None);
+    reply.done();
+    assert!(reply.output.stderr.contains("No space left"), "{:?}", reply.output.stderr);
+    assert_eq!(made(&world), Vec::<String>::new());
+}
+
+/// A DEL or an undoing that fails where it cannot be marked to be tried again: both are told, and a later DEL cleans all.
+#[test]
+fn a_failure_that_cannot_be_marked() {
+    for (name, apply, heal) in [
+        ("read-only", "mount -o remount,ro $state/failed", "mount -o remount,rw $state/failed"),
+        ("another user's", "chown 1000 $state/failed", "chown 0 $state/failed"),
+        (
+            "a link",
+            "umount $state/failed; rmdir $state/failed; ln -s /tmp/away $state/failed",
+            "rm $state/failed",
+        ),
+    ] {
+        let world = ground::world();
+        run(
+            &world,
+            "mkdir -p $state/failed /tmp/away; chmod 0700 $state; mount -t tmpfs -o mode=0700 none $state/failed\n\
+             touch /tmp/away/${stem##*/}",
+        );
+        let pod = ground::pod(&world, "pod");
+        let conf = ground::config();
+        let before = Traces::of(&world, Some(&pod.netns));
+        run(&world, apply);
+        for (command, position) in
+            POSITIONS.map(|position| ("DEL", position)).into_iter().chain([("ADD", 0), ("ADD", 1)])
+        {
+            let cell = format!("{command} at position {position}, marks {name}");
+            let mut script = ground::script(position);
+            script["DEL"]["sh"] = json!("exit 3");
+            let reply = if command == "DEL" {
+                pod.add(&conf).result();
+                scripted::change(&world, &ground::network(position), &script);
+                pod.del(&conf, None)
+            } else {
+                scripted::change(&world, &ground::network(position), &script);
+                let mut last = ground::script(2);
+                last["ADD"]["sh"] = json!("exit 3");
+                scripted::change(&world, "net2", &last);
+                pod.add(&conf)
+            };
+            let failure = reply.failure();
+            assert_eq!(failure.code, 110, "{cell}: {failure:?}");
+            assert!(failure.details.contains("state/failed"), "{cell}: {failure:?}");
+            assert_eq!(made(&world), [format!("id-pod.net{position}")], "{cell}");
+            for at in POSITIONS {
+                scripted::change(&world, &ground::network(at), &ground::script(at));
+            }
+            pod.del(&conf, None).done();
+            assert_eq!(made(&world), Vec::<String>::new(), "{cell}");
+        }
+        run(&world, heal);
+        nothing_left(&world, &before, &pod.netns, name);
+    }
 }
 
 /// Without an entry in the ledger DEL gives delegates what the cache has. A result that cannot be had stops no delegate.
