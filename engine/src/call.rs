@@ -75,7 +75,8 @@ fn carry_out(asked: &mut Asked) -> Result<Answer, CniError> {
     let is_del = command == Command::Del;
     asked.is_del = is_del;
     let root = Root::from_env();
-    let node = NodeConfig::load(&root);
+    let loaded = panic::caught(|| NodeConfig::load(&root));
+    let node = loaded.and_then(|node| node.map_err(|error| CniError::new(error.code(), error.to_string())));
     let deadlines = node.as_ref().map_or_else(|_| Deadlines::default(), |node| node.deadlines.clone());
     set_alarm(&deadlines);
     let until = start + deadlines.call;
@@ -86,17 +87,17 @@ fn carry_out(asked: &mut Asked) -> Result<Answer, CniError> {
         Err(_) => asked_version(&stdin),
     };
     // What is wrong in the node's file must not keep a pod's interface: DEL goes by the ledger.
-    let (node, node_problem) = match node.map_err(|error| CniError::new(error.code(), error.to_string())) {
+    let (node, node_problem) = match node {
         Ok(node) => (node, None),
         Err(problem) if is_del => (NodeConfig::default(), Some(problem)),
         // No pipeline of the node can load then.
-        Err(problem) if command == Command::Status => {
+        Err(problem) if command == Command::Status && problem.code != code::INTERNAL => {
             return Err(CniError { code: code::NOT_AVAILABLE, ..problem });
         }
         Err(problem) => return Err(problem),
     };
     let logged = match &conf {
-        Ok(conf) => start_log(conf, &root, &node),
+        Ok(conf) => panic::caught(|| start_log(conf, &root, &node)).unwrap_or_else(Err),
         Err(_) => Ok(()),
     };
     let mut problems = Problems::default();
@@ -113,6 +114,7 @@ fn carry_out(asked: &mut Asked) -> Result<Answer, CniError> {
     };
     let mut record = describe(&invocation.request, command, conf.as_ref().ok());
     record.notes.extend(unlogged.map(|error| error.msg));
+    inject::point("call/session");
     let outcome = match Session::start(&root, &node, &invocation, until) {
         Ok(mut session) => {
             session.node_problem = node_problem;
@@ -187,6 +189,7 @@ fn supported(session: &mut Session<'_>, conf: Conf) -> Result<Conf, CniError> {
 }
 
 fn start_log(conf: &Conf, root: &Root, node: &NodeConfig) -> Result<(), CniError> {
+    inject::point("call/log");
     let file = match &conf.log.file {
         Some(file) if !node.paths.allows_log(file) => return Err(not_allowed("logFile", file, "log")),
         Some(file) => Some(root.join(file)),

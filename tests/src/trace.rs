@@ -143,6 +143,11 @@ impl Tracee {
 
     /// Lets the system call before which it stands fail with this error, without any effect.
     pub fn fail(&mut self, errno: Errno) {
+        self.answer(-i64::from(errno as i32));
+    }
+
+    /// Answers the system call before which it stands with this value, in the kernel's place.
+    pub fn answer(&mut self, value: i64) {
         let thread = self.stopped.expect("a stop before a system call");
         let mut registers = ptrace::getregs(thread).expect("the registers of a thread that stands still");
         // No call has this number, so the kernel does nothing.
@@ -152,7 +157,7 @@ impl Tracee {
         let status = waitpid(thread, Some(WaitPidFlag::__WALL)).expect("the end of the system call");
         assert_eq!(status, WaitStatus::PtraceSyscall(thread), "the end of the system call");
         let mut registers = ptrace::getregs(thread).expect("the registers of a thread that stands still");
-        registers.rax = (-i64::from(errno as i32)).cast_unsigned();
+        registers.rax = value.cast_unsigned();
         ptrace::setregs(thread, registers).expect("the registers of a thread that stands still");
     }
 

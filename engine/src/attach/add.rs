@@ -111,7 +111,7 @@ pub fn add(
     session.record.attachments =
         attachments.iter().map(|attachment| AttachmentRecord::of(&attachment.subject)).collect();
     let recorder = Recorder::start(session.node, conf, &pipeline);
-    let (until, undo_time) = (session.until, session.undo_time());
+    let (until, undo_time) = (session.until, session.route_undo_time());
     let mut adding = Adding {
         recorder,
         children,
@@ -391,6 +391,7 @@ impl Adding<'_, '_> {
         let slot = Mutex::new(&mut self.slot);
         let (container_id, netns) = (self.caller.container_id.as_str(), self.netns_path.as_str());
         let run = |attachment: &Attachment, ran: &mut Ran| {
+            inject::point("attach/beside");
             run_chain(attachment, &exec, container_id, netns, ran, &mut |spawned| {
                 let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
                 let event = spawned_event(spawned, attachment.subject.position);
@@ -620,9 +621,8 @@ impl Adding<'_, '_> {
     /// Puts everything back; the error is the first one, with what else went wrong in its details. A step that brings
     /// catena down leaves the others to be done.
     fn roll_back(mut self, mut error: CniError) -> CniError {
-        // One clock for routes and delegates.
         let until = self.session.undo_time().until();
-        self.bench.set_until(until);
+        self.bench.set_until(self.session.route_undo_time().until());
         match panic::caught(|| undo_routes(&mut self.bench)) {
             Ok(details) => error = details.into_iter().fold(error, CniError::detail),
             Err(panic) => error.add(panic),

@@ -92,7 +92,7 @@ fn try_delete(
             container_id: intended.container_id.clone(),
             until: session.until,
         },
-        bench: Bench::of(netns.as_deref(), session.until, session.undo_time()),
+        bench: Bench::of(netns.as_deref(), session.until, session.route_undo_time()),
     });
 
     let mut errors = Vec::new();

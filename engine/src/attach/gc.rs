@@ -17,7 +17,7 @@ use crate::attach::retry;
 use crate::attach::session::Session;
 use crate::cni::{AttachmentSpec, CniError, Conf, Role, ValidSet};
 use crate::delegate::Chain;
-use crate::inject;
+use crate::{inject, panic};
 
 /// How long one entry may keep the others waiting.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
@@ -43,7 +43,11 @@ pub fn gc(session: &mut Session<'_>, conf: &Conf) -> Result<(), CniError> {
             Ok(Found::Nothing) => {}
             Ok(Found::Entry(entry)) if is_kept(&entry, conf, &valid) => kept.entries.push(*entry),
             Ok(Found::Entry(_)) => match lock(session, &stem) {
-                Ok(slot) => errors.extend(sweep(session, slot).err()),
+                // What brings catena down for one entry leaves the others to be deleted.
+                Ok(slot) => {
+                    let swept = panic::caught(|| sweep(session, slot)).unwrap_or_else(Err);
+                    errors.extend(swept.err());
+                }
                 // Somebody is at work on it, perhaps an ADD.
                 Err(error) => {
                     kept.unknown.push(stem);
@@ -179,6 +183,7 @@ fn lock(session: &mut Session<'_>, stem: &str) -> Result<Slot, CniError> {
 
 /// Deletes an entry.
 fn sweep(session: &mut Session<'_>, slot: Slot) -> Result<(), CniError> {
+    inject::point("attach/sweep");
     let Found::Entry(entry) = slot.read()? else { return Ok(slot.release()?) };
     let netns = Some(entry.intended.netns.clone()).filter(|path| !path.is_empty());
     let deletion = Deletion { entry: *entry, netns, open: None, recorded: true };

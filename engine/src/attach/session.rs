@@ -85,6 +85,12 @@ impl<'a> Session<'a> {
         UndoTime { within, by: self.until + within }
     }
 
+    /// How long undoing of routes may take: a kernel that does not answer leaves the delegates time for their DEL.
+    pub fn route_undo_time(&self) -> UndoTime {
+        let within = self.node.deadlines.rollback / 2;
+        UndoTime { within, by: self.until + within }
+    }
+
     /// The modules of this node.
     pub fn modules(&self) -> Result<Modules, CniError> {
         match &self.node_problem {

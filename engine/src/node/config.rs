@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::grants::is_plain_absolute;
 use super::object::{Object, Problems};
 use super::{Digest, Grants, Limits, ModuleName, NodeError, OwnedDir, Pipelines, Root};
+use crate::inject;
 
 /// `/etc/catena/node.json`: what the node's owner says, which nothing on stdin can change.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -175,6 +176,7 @@ impl NodeConfig {
     /// # Errors
     /// It cannot be read, others may write to it or its folder, or it says something unknown.
     pub fn load(root: &Root) -> Result<Self, NodeError> {
+        inject::point("node/config");
         let path = root.node_file();
         let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str()))
         else {

@@ -13,6 +13,7 @@ use nix::sys::statfs::{FsType, fstatfs};
 use rtnetlink::sys::Socket;
 
 use super::connection::{cookie, new_socket};
+use crate::inject;
 
 /// NSFS_MAGIC of linux/magic.h.
 const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
@@ -131,6 +132,10 @@ impl Netns {
     /// does. A thread of its own would be scheduled for ten times as long as that takes, and longer on a busy node;
     /// it is used where the way back is not allowed.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, NetnsError> {
+        let work = || {
+            inject::point("routes/netns");
+            work()
+        };
         match Netns::current() {
             Ok(here) if here.is(self) => Ok(work()),
             Ok(here) if here.enter().is_ok() => self.run_between(&here, work),

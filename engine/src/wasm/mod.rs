@@ -9,6 +9,8 @@ mod call;
 pub mod config;
 pub mod engine;
 mod error;
+#[cfg(test)]
+mod fuzz;
 pub mod grants;
 mod host;
 mod instance;

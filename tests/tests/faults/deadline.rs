@@ -5,13 +5,15 @@ use std::io::{Read, Write};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use catena_tests::conf;
+use catena_tests::conf::{self, Stack, asking};
 use catena_tests::ground::{self, POSITIONS, made, network, nothing_left};
 use catena_tests::runtime::{Pod, Reply, with_previous};
-use catena_tests::sample;
+use catena_tests::sample::{self, Seed};
 use catena_tests::scripted;
 use catena_tests::state::Traces;
+use catena_tests::trace::{Stop, Tracee};
 use catena_tests::world::{OWN_BIN, World};
+use nix::libc;
 use serde_json::{Value, json};
 
 /// What a machine that does many other things may add.
@@ -330,4 +332,101 @@ fn children_of_a_check() {
     within(&reply, 0);
     world.sh("kill $(cat /run/daemon); rm /run/daemon");
     nothing_left(&world, &before, &pod.netns, "after DEL");
+}
+
+/// Netlink requests that the kernel never gets, and so never answers.
+#[derive(Debug, Clone, Copy)]
+struct Unanswered {
+    command: &'static str,
+    /// Which of the call's requests, from 0.
+    first: usize,
+    /// Whether all that come after it are lost as well.
+    for_good: bool,
+}
+
+/// The deadlines of a call and of undoing, in seconds.
+const CALL: u64 = 6;
+const ROLLBACK: u64 = 4;
+
+/// Lets a call run to its end, and swallows requests; how many there were.
+fn swallow(tracee: &mut Tracee, is_lost: impl Fn(usize) -> bool) -> usize {
+    let mut requests = 0;
+    while let Some(stop) = tracee.next() {
+        let Stop::Entry { number: libc::SYS_sendto, arguments, .. } = stop else { continue };
+        if is_lost(requests) {
+            tracee.answer(i64::try_from(arguments[2]).expect("a length"));
+        }
+        requests += 1;
+    }
+    requests
+}
+
+/// Nothing that a call waits for keeps it longer than its deadlines, the kernel included; what it can undo, it undoes.
+#[test]
+fn a_kernel_that_never_answers() {
+    let mut seed = Seed::of_test("unanswered");
+    let conf = conf::catena(json!([
+        scripted::veth("one", 1, Stack::V4, true),
+        asking(&scripted::veth("two", 2, Stack::V4, true), &[&conf::gateway(2, conf::Family::V4)]),
+    ]));
+    let ground = || {
+        let world = World::new();
+        ground::set_deadlines(&world, 30, ROLLBACK, CALL);
+        let pod = Pod::new(&world, "pod");
+        pod.add(&conf).result();
+        pod.del(&conf, None).done();
+        let before = Traces::of(&world, Some(&pod.netns));
+        (world, before)
+    };
+    let start = |world: &World, command: &str| {
+        let pod = Pod::existing(world, "pod");
+        let result = (command != "ADD").then(|| pod.add(&conf).result());
+        pod.trace("catena", command, &with_previous(&conf, result.as_ref()))
+    };
+    let mut cells = Vec::new();
+    let (world, _) = ground();
+    for command in ["ADD", "CHECK", "DEL"] {
+        let mut tracee = start(&world, command);
+        let requests = swallow(&mut tracee, |_| false);
+        assert_eq!(tracee.finish().exit, Some(0), "{command} under the tracer");
+        Pod::existing(&world, "pod").del(&conf, None).done();
+        for first in 0..requests {
+            cells.extend([true, false].map(|for_good| Unanswered { command, first, for_good }));
+        }
+    }
+    let all = cells.len();
+    assert!(all >= 10, "{all} netlink requests");
+    let cells = seed.choose(cells, 6);
+    let count = cells.len();
+    let queue = std::sync::Mutex::new(cells.into_iter());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let (world, before) = ground();
+                let pod = Pod::existing(&world, "pod");
+                loop {
+                    let Some(cell) = queue.lock().expect("the cells").next() else { break };
+                    let mut tracee = start(&world, cell.command);
+                    let during = Traces::of(&world, Some(&pod.netns));
+                    let lost = |n: usize| n == cell.first || cell.for_good && n > cell.first;
+                    swallow(&mut tracee, lost);
+                    let reply = Reply { what: format!("{cell:?}"), output: tracee.finish() };
+                    within(&reply, CALL + ROLLBACK + 10);
+                    if cell.command == "DEL" {
+                        reply.done();
+                    } else {
+                        // 11 where it is told that trying again may help, else what could not be done.
+                        let code = reply.failure().code;
+                        assert!([8, 11, 107, 108, 109].contains(&code), "{reply:?}");
+                    }
+                    let now = Traces::of(&world, Some(&pod.netns));
+                    let expected = if cell.command == "CHECK" { &during } else { &before };
+                    now.same_as(expected, &format!("{cell:?}"));
+                    pod.del(&conf, None).done();
+                    Traces::of(&world, Some(&pod.netns)).same_as(&before, &format!("{cell:?}, after DEL"));
+                }
+            });
+        }
+    });
+    sample::tell(&format!("deadline: {count} of {all} cells of netlink requests without an answer"));
 }

@@ -16,8 +16,12 @@ const VARIABLE: &str = "CATENA_INJECT_PANIC";
 const MOST: usize = 60;
 
 /// Points that every ADD of two networks, one of which asks for the default routes, passes before it is done.
-const ADD: [&str; 16] = [
+const ADD: [&str; 20] = [
+    "node/config",
+    "call/log",
+    "call/session",
     "cni/conf",
+    "routes/netns",
     "attach/decide",
     "pipeline/arrange",
     "pipeline/admit",
@@ -213,23 +217,99 @@ fn check_status_and_gc() {
     let checked = with_previous(&outer, Some(&result));
     let swept = gc_conf(&outer, &[(&pod.id, "eth0")]);
     let calls = [
+        ("CHECK", &checked, "node/config"),
+        ("CHECK", &checked, "call/session"),
+        ("CHECK", &checked, "routes/netns"),
         ("CHECK", &checked, "attach/check"),
         ("CHECK", &checked, "delegate/ended"),
         ("CHECK", &checked, "wasm/call"),
         ("CHECK", &checked, "pipeline/look"),
+        ("STATUS", &outer, "node/config"),
+        ("STATUS", &outer, "call/log"),
+        ("STATUS", &outer, "call/session"),
         ("STATUS", &outer, "attach/status"),
+        ("STATUS", &outer, "delegate/spawned"),
+        ("STATUS", &outer, "delegate/ended"),
+        ("GC", &swept, "node/config"),
+        ("GC", &swept, "call/session"),
         ("GC", &swept, "attach/gc"),
+        ("GC", &swept, "delegate/spawned"),
+        ("GC", &swept, "delegate/ended"),
     ];
     for (command, conf, point) in calls {
         inject(&mut pod, point);
         let mut conf = conf.clone();
         conf["cniVersion"] = json!("1.1.0");
+        if command != "CHECK" {
+            // Delegates that are asked as well.
+            conf["delegates"][0]["cniVersion"] = json!("1.1.0");
+        }
         internal(&pod.call("catena", command, &conf), point);
         Traces::of(&world, Some(&pod.netns)).same_as(&before, &format!("after {command} with {point}"));
         quiet(&mut pod);
         pod.call("catena", command, &conf).done();
     }
     pod.del(&outer, Some(&result)).done();
+}
+
+/// GC does what it can of the others, and the rest the next time.
+#[test]
+fn gc_of_several() {
+    let world = World::panicking();
+    let outer = conf::catena(json!([scripted::conf("one", json!({}))]));
+    let mut first = Pod::new(&world, "first");
+    let second = Pod::new(&world, "second");
+    let before = Traces::of(&world, Some(&first.netns));
+    for pod in [&first, &second] {
+        pod.add(&outer).result();
+    }
+    let mut newest = gc_conf(&outer, &[]);
+    newest["cniVersion"] = json!("1.1.0");
+    inject(&mut first, "attach/sweep:1");
+    internal(&first.call("catena", "GC", &newest), "attach/sweep");
+    let entries = world.files("/var/lib/catena/state");
+    assert_eq!(entries.keys().filter(|file| file.ends_with(".json")).count(), 1, "{:?}", entries.keys());
+    quiet(&mut first);
+    first.call("catena", "GC", &newest).done();
+    Traces::of(&world, Some(&first.netns)).same_as(&before, "after GC");
+}
+
+/// Delegates that run at the same time have threads of their own.
+#[test]
+fn side_by_side() {
+    let world = World::panicking();
+    let mut outer = conf::catena(json!([
+        scripted::veth("one", 1, Stack::Dual, true),
+        scripted::veth("two", 2, Stack::Dual, false),
+        scripted::veth("three", 3, Stack::V4, false),
+    ]));
+    outer["parallel"] = json!(true);
+    let mut panics = 0;
+    for point in ["attach/beside", "delegate/spawned", "delegate/ended", "routes/netns"] {
+        for time in 1..=MOST {
+            assert!(time < MOST, "{point} is reached without end");
+            let mut pod = pod(&world, point, time);
+            let before = Traces::of(&world, Some(&pod.netns));
+            let reply = pod.add(&outer);
+            let failed = reply.output.exit != Some(0);
+            let when = format!("after ADD with a panic at {point}:{time}");
+            if failed {
+                panics += 1;
+                internal(&reply, point);
+                Traces::of(&world, Some(&pod.netns)).same_as(&before, &when);
+            }
+            quiet(&mut pod);
+            pod.del(&outer, None).done();
+            Traces::of(&world, Some(&pod.netns)).same_as(&before, &format!("{when}, and DEL"));
+            world.sh(&format!("ip netns del {}", pod.netns.rsplit('/').next().unwrap_or_default()));
+            if !failed {
+                assert!(time > 1, "{point} was never reached");
+                break;
+            }
+        }
+    }
+    println!("{panics} panics in ADD side by side");
+    assert!(panics >= 9, "{panics}");
 }
 
 #[test]
@@ -245,7 +325,11 @@ fn del() {
     world.sh("mkdir -p /var/log");
     let mut panics = 0;
     for point in [
+        "node/config",
+        "call/log",
+        "call/session",
         "cni/conf",
+        "routes/netns",
         "attach/del",
         "delegate/spawned",
         "delegate/ended",
@@ -265,7 +349,7 @@ fn del() {
             let failed = reply.output.exit != Some(0);
             if failed {
                 internal(&reply, point);
-                if point != "cni/conf" {
+                if !["cni/conf", "call/session"].contains(&point) {
                     assert_eq!(
                         world.files("/var/lib/catena/state/failed").len(),
                         1,
@@ -298,5 +382,5 @@ fn del() {
         }
     }
     println!("{panics} panics in DEL");
-    assert!(panics >= 9, "{panics}");
+    assert!(panics >= 13, "{panics}");
 }
