@@ -16,3 +16,7 @@ pub mod pipeline;
 pub mod report;
 pub mod routes;
 pub mod wasm;
+
+#[cfg(test)]
+#[path = "../tests/fuzz/driver.rs"]
+mod fuzz_driver;

@@ -9,13 +9,11 @@ use serde_json::json;
 use super::bindings::catena::stage::routes::{self as wit, Host as _};
 use super::host::{Host, State};
 use super::limits;
+use crate::fuzz_driver as driver;
 use crate::node::{Grants, Limits};
 use crate::routes::backend::Backend;
 use crate::routes::kernel::Scope;
 use crate::routes::link::Link;
-
-#[path = "../../tests/fuzz/driver.rs"]
-mod driver;
 
 /// Calls and their arguments, spelled in bytes: any bytes are some calls.
 struct Reader<'a>(&'a [u8]);

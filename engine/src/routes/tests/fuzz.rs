@@ -3,12 +3,10 @@
 use catena_routes::{Family, Hop, Mode, Request, Route};
 use rtnetlink::packet_core::{NetlinkDeserializable, NetlinkHeader, NetlinkSerializable};
 
+use crate::fuzz_driver as driver;
 use crate::routes::connection::Answer;
 use crate::routes::envelope::Message;
 use crate::routes::message;
-
-#[path = "../../../tests/fuzz/driver.rs"]
-mod driver;
 
 /// The type of the message in two bytes (rtnetlink(7)), then its payload.
 fn reply(bytes: &[u8]) {
