@@ -9,12 +9,12 @@ use nix::libc;
 #[cfg(target_env = "gnu")]
 const GROWTH: libc::c_int = 512 << 10;
 
-/// One heap for all threads, of which two at most are busy; grown in big steps, and never given back.
+/// Heaps that grow in big steps and are never given back. Each thread keeps its own: two that share one wait for each
+/// other all the time.
 #[cfg(target_env = "gnu")]
 pub fn settle() {
     // SAFETY: mallopt(3) changes nothing but the allocator's own parameters, and no other thread runs yet.
     unsafe {
-        libc::mallopt(libc::M_ARENA_MAX, 1);
         libc::mallopt(libc::M_TOP_PAD, GROWTH);
         libc::mallopt(libc::M_TRIM_THRESHOLD, libc::c_int::MAX);
     }
