@@ -16,7 +16,7 @@ use crate::attach::gc::gc;
 use crate::attach::session::{Session, not_allowed};
 use crate::attach::status::status;
 use crate::cni::{self, CniError, Command, Conf, Invocation, Level, Problems, Reply, Request, stdin};
-use crate::node::{Deadlines, NodeConfig, Root};
+use crate::node::{At, Deadlines, NodeConfig, Root};
 use crate::report::log;
 use crate::report::record::Record;
 use crate::wasm::{Mode, preparer};
@@ -191,7 +191,9 @@ fn supported(session: &mut Session<'_>, conf: Conf) -> Result<Conf, CniError> {
 fn start_log(conf: &Conf, root: &Root, node: &NodeConfig) -> Result<(), CniError> {
     inject::point("call/log");
     let file = match &conf.log.file {
-        Some(file) if !node.paths.allows_log(file) => return Err(not_allowed("logFile", file, "log")),
+        Some(file) if !node.paths.allows_log(file) => {
+            return Err(not_allowed(&At::Document.member("logFile"), file, "log"));
+        }
         Some(file) => Some(root.join(file)),
         None => None,
     };

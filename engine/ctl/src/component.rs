@@ -1,6 +1,6 @@
 //! What a component says about itself, in the types of the node's files.
 
-use catena::node::{Digest, Grants};
+use catena::node::{At, Digest, Grants};
 
 use crate::stages::component::{self, WANTS};
 
@@ -28,7 +28,7 @@ pub(crate) struct Description {
 pub(crate) fn describe(bytes: &[u8]) -> Result<Description, String> {
     let component::Description { digest: _, exports, imports, contract, wants, version } =
         component::describe(bytes)?;
-    let wants = Grants::parse(WANTS, &wants).map_err(|problems| problems.join("; "))?;
+    let wants = Grants::parse(At::Document.member(WANTS), &wants).map_err(|refused| refused.to_string())?;
     let size = bytes.len() as u64;
     Ok(Description { digest: Digest::of(bytes), size, exports, imports, contract, wants, version })
 }

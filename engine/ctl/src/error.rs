@@ -9,7 +9,8 @@ use catena::wasm::ModuleError;
 /// What the exit status says; shown by `--help`.
 pub(crate) const EXIT_CODES: &str = "\
 Exit status: 0 done; 1 refused, not there, or the answer is no (check found problems, run ended in an error or a \
-denial, replay found a difference); 2 wrong use of the command line; 3 a file of the node cannot be read or written. \
+denial, replay found a difference); 2 wrong use of the command line; 3 a file of the node cannot be read or written \
+(forget: what went and what is left is told all the same). \
 Errors are on standard error, and with --json as {\"error\": TEXT} on standard output as well.";
 
 /// Why a command did not do its work.
@@ -21,8 +22,9 @@ pub(crate) enum Error {
     Write { path: PathBuf, source: io::Error },
     #[error("{0}")]
     Refused(String),
+    /// The command line itself is wrong.
     #[error("{0}")]
-    NodeFile(String),
+    Usage(String),
     #[error(transparent)]
     Node(#[from] NodeError),
     #[error(transparent)]
@@ -43,9 +45,9 @@ impl Error {
             | Self::Node(_)
             | Self::Ledger(_)
             | Self::Recording(_)
-            | Self::NodeFile(_)
             | Self::Output(_) => 3,
             Self::Module(_) => 1,
+            Self::Usage(_) => 2,
         }
     }
 }

@@ -45,8 +45,8 @@ fn main() -> ExitCode {
         Err(wrong) => return misused(&wrong),
     };
     let report = arguments.command.run();
-    match report.and_then(|report| output::print(&report, arguments.json).map(|()| report.negative)) {
-        Ok(negative) => ExitCode::from(u8::from(negative)),
+    match report.and_then(|report| output::print(&report, arguments.json).map(|()| report.exit)) {
+        Ok(exit) => ExitCode::from(exit as u8),
         Err(error) => {
             output::complain(&error, arguments.json);
             ExitCode::from(error.exit_code())

@@ -17,14 +17,30 @@ pub(crate) struct Report {
     pub(crate) text: String,
     /// For programs.
     pub(crate) json: Value,
-    /// The command did its work, and found what makes its exit status 1: problems, a denial, a difference.
-    pub(crate) negative: bool,
+    pub(crate) exit: Exit,
+}
+
+/// What the exit status says of a command that has something to tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// It did its work.
+    Done = 0,
+    /// It did its work, and the answer is no: problems, a denial, a difference.
+    Negative = 1,
+    /// A file of the node kept it from finishing.
+    Unfinished = 3,
+}
+
+impl Exit {
+    pub(crate) fn negative(is_so: bool) -> Exit {
+        if is_so { Exit::Negative } else { Exit::Done }
+    }
 }
 
 impl Report {
     /// The report of a command that found nothing wrong.
     pub(crate) fn new(text: String, json: Value) -> Report {
-        Report { text, json, negative: false }
+        Report { text, json, exit: Exit::Done }
     }
 }
 
@@ -86,7 +102,7 @@ fn coloured(line: &str) -> String {
     let body = line.trim_start();
     let colour = match body.split(' ').next().unwrap_or_default() {
         "+" => "\u{1b}[32m",
-        "-" | "error" | "denied" | "problem" | "differs" => "\u{1b}[31m",
+        "-" | "error" | "denied" | "problem" | "differs" | "left" => "\u{1b}[31m",
         "warning" | "note" => "\u{1b}[33m",
         _ => {
             let label = line.find("  ").filter(|at| *at > 0).unwrap_or(0);

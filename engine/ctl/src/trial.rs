@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use catena::cni::PipelineRef;
-use catena::node::{Entry, Grants, Limits, ModuleName, NodeConfig, Root};
+use catena::node::{At, Entry, Grants, Limits, ModuleName, NodeConfig, Root, repeated};
 use catena::pipeline::selection::Pipeline;
 use catena::wasm::grants::required;
 use catena::wasm::{Module, Modules};
@@ -25,14 +25,23 @@ pub(crate) struct Trial {
     /// A pipeline: a file with an array of entries, or the name of one of the node's
     #[arg(long, value_name = "FILE or NAME")]
     pub(crate) pipeline: Option<String>,
-    /// Let a file be the module of a name, whatever is installed under it; may be repeated
+    /// Let a file be the module of a name, whatever is installed under it; may be repeated, each name once
     #[arg(long = "module", value_name = "NAME=FILE", value_parser = name_and_file)]
     pub(crate) modules: Vec<(ModuleName, PathBuf)>,
 }
 
 /// JSON on the command line.
 pub(crate) fn json(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))
+    let value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
+    match repeated_keys(text.as_bytes()).as_slice() {
+        [] => Ok(value),
+        repeated => Err(format!("{}; keep one of each", repeated.join(", "))),
+    }
+}
+
+/// Each key that an object of a JSON text has more than once.
+fn repeated_keys(json: &[u8]) -> Vec<String> {
+    repeated(json).into_iter().map(|place| format!("{} is there more than once", place.text)).collect()
 }
 
 fn name_and_file(text: &str) -> Result<(ModuleName, PathBuf), String> {
@@ -100,7 +109,15 @@ impl Trial {
         let node = NodeConfig::load(&root)?;
         let mut modules = Modules::open(&root, &node)?;
         let mut granted = Vec::new();
-        for (name, file) in &self.modules {
+        for (position, (name, file)) in self.modules.iter().enumerate() {
+            if let Some((_, other)) = self.modules.iter().take(position).find(|(earlier, _)| earlier == name)
+            {
+                return Err(Error::Usage(format!(
+                    "module {name} is to be {} and {}; name it once",
+                    other.display(),
+                    file.display()
+                )));
+            }
             let limits = node.modules.get(name).map(|rule| rule.limits).unwrap_or_default();
             let (module, grants) = from_file(name, file, limits)?;
             granted.push((name.to_string(), grants));
@@ -154,12 +171,15 @@ fn pipeline(text: &str) -> Result<PipelineRef, Error> {
     let bad = |why: String| Error::Refused(format!("{}: {why}", path.display()));
     let entries: Vec<Value> = serde_json::from_slice(&bytes)
         .map_err(|error| bad(format!("it is not an array of pipeline entries: {error}")))?;
+    if let repeated @ [_, ..] = repeated_keys(&bytes).as_slice() {
+        return Err(bad(format!("{}; keep one of each", repeated.join(", "))));
+    }
     inline(&entries)
 }
 
 fn inline(entries: &[Value]) -> Result<PipelineRef, Error> {
-    let entries = Entry::parse_all("pipeline", entries);
-    Ok(PipelineRef::Inline(entries.map_err(|refused| Error::Refused(refused.problems.join("; ")))?))
+    let entries = Entry::parse_all(&At::Document.member("pipeline"), entries);
+    Ok(PipelineRef::Inline(entries.map_err(|refused| Error::Refused(refused.to_string()))?))
 }
 
 /// A module that is not installed, with the limits that the node has for its name. On a table that is made up it may do

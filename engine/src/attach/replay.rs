@@ -534,7 +534,9 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let node = NodeConfig::default();
         let modules = Modules::open(&Root::from_value(Some(OsStr::new(temp.path()))), &node).unwrap();
-        let entries = Entry::parse_all("pipeline", entries.as_array().unwrap()).unwrap();
+        let entries =
+            Entry::parse_all(&crate::node::At::Document.member("pipeline"), entries.as_array().unwrap())
+                .unwrap();
         let pipeline = Pipeline::of(&entries, &node, &modules).unwrap();
         replay(recording, &pipeline).unwrap().outcome
     }

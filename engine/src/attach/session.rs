@@ -11,7 +11,7 @@ use crate::attach::ledger::{Ledger, LedgerError, Slot};
 use crate::attach::lock::{Lock, LockError};
 use crate::cni::{CniError, Conf, Invocation, Problems, Request};
 use crate::delegate::{Exec, Search, Versions};
-use crate::node::{NodeConfig, Root};
+use crate::node::{At, NodeConfig, Problem, Root};
 use crate::report::delegates::DelegateLog;
 use crate::report::record::Record;
 use crate::report::status::StatusFile;
@@ -142,7 +142,7 @@ impl<'a> Session<'a> {
         let folder = match &conf.cni_dir {
             None => Path::new("/var/lib/cni/catena"),
             Some(folder) if self.node.paths.allows_cache(folder) => folder,
-            Some(folder) => return Err(not_allowed("cniDir", folder, "cache")),
+            Some(folder) => return Err(not_allowed(&At::Document.member("cniDir"), folder, "cache")),
         };
         Ok(self.root.join(folder))
     }
@@ -150,7 +150,9 @@ impl<'a> Session<'a> {
     /// `binDir`, if the node allows it.
     pub fn bin_dir(&self, conf: &Conf) -> Result<Option<PathBuf>, CniError> {
         match &conf.bin_dir {
-            Some(folder) if !self.node.paths.allows_bin(folder) => Err(not_allowed("binDir", folder, "bin")),
+            Some(folder) if !self.node.paths.allows_bin(folder) => {
+                Err(not_allowed(&At::Document.member("binDir"), folder, "bin"))
+            }
             other => Ok(other.clone()),
         }
     }
@@ -168,15 +170,16 @@ fn inheritable(lock: &Lock) -> Result<OwnedFd, CniError> {
 }
 
 /// A path in stdin that the node does not list.
-pub fn not_allowed(key: &str, path: &Path, list: &str) -> CniError {
-    CniError::new(
-        code::INVALID_CONFIG,
+pub fn not_allowed(at: &At<'_>, path: &Path, list: &str) -> CniError {
+    let problem = Problem::value(
+        at,
         format!(
-            "{key} {} is not among the paths that this node allows; \
+            "{at} {} is not among the paths that this node allows; \
              leave the key out, or add the path to paths.{list} in /etc/catena/node.json",
             path.display()
         ),
-    )
+    );
+    problem.into()
 }
 
 /// Seconds since 1970.

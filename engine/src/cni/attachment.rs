@@ -2,15 +2,15 @@
 
 use std::net::IpAddr;
 
-use catena_cni::error::code;
 use catena_cni::identifier::{IfName, NetworkName};
 use catena_cni::json::{self, Map};
 use catena_cni::list::NetworkList;
 use serde_json::Value;
 
-use super::error::{CniError, Problems};
-use super::member::{bad, known, member, unknown};
+use super::error::Problems;
+use super::member::{bad, known, member, spelt, unknown};
 use super::{selection, stdin};
+use crate::node::{At, Problem};
 
 /// An attachment as the config describes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,24 +55,22 @@ const KEYS: [&str; 12] = [
 const PIPELINE_HINT: &str = "a pipeline belongs beside delegates, where it holds for all of them";
 
 impl AttachmentSpec {
-    /// Reads an entry; all its problems are named in one error. `place` says where it stands, for messages:
-    /// `delegates[1]`. `own_type` is the `type` of the config that it stands in.
-    pub fn read(raw: &Value, place: &str, own_type: &str) -> Result<Self, CniError> {
+    /// Reads an entry and notes all its problems; absent only where there is one. `own_type` is the `type` of the
+    /// config that it stands in.
+    pub fn read(raw: &Value, at: &At<'_>, own_type: &str, problems: &mut Problems) -> Option<Self> {
         let Value::Object(map) = raw else {
-            return Err(bad(place, raw, "a config, a list or an attachment object"));
+            problems.add(bad(at, raw, "a config, a list or an attachment object"));
+            return None;
         };
-        let mut problems = Problems::default();
-        let (asked, config, place) = match member(map, "config") {
-            Some(config) => {
-                let asked = Selection::read(map, place, &mut problems);
-                let place = format!("{place}.config");
-                (asked, parsed(config, &place), place)
-            }
-            None => (Selection::default(), Ok(raw.clone()), place.to_owned()),
+        let earlier = problems.count();
+        let key = at.member(spelt(map, "config"));
+        let (asked, config, at) = match member(map, "config") {
+            Some(config) => (Selection::read(map, at, problems), parsed(config, &key), &key),
+            None => (Selection::default(), Ok(raw.clone()), at),
         };
-        let list = config.and_then(|config| network(config, asked.cni_args.as_ref(), &place, own_type));
-        let list = problems.take(list);
-        let spec = problems.or(list.map(|list| Self {
+        let list = config.and_then(|config| network(config, asked.cni_args.as_ref(), at, own_type));
+        let list = problems.take(list)?;
+        let spec = Self {
             nad: asked.nad,
             interface: asked.interface,
             default_route: asked.default_route,
@@ -83,20 +81,20 @@ impl AttachmentSpec {
             bandwidth: asked.bandwidth,
             infiniband_guid: asked.infiniband_guid,
             list,
-        }))?;
+        };
         for (capability, _) in spec.capabilities() {
             if !spec.list.plugins.iter().any(|plugin| plugin.capabilities().contains(&capability)) {
-                return Err(CniError::new(
-                    code::INVALID_CONFIG,
+                problems.add(Problem::value(
+                    at,
                     format!(
-                        "{place}: {capability} is asked for, but no plugin of network {:?} declares the capability \
+                        "{at}: {capability} is asked for, but no plugin of network {:?} declares the capability \
                          {capability}; add \"capabilities\": {{\"{capability}\": true}} to the one that has it",
                         spec.list.name
                     ),
                 ));
             }
         }
-        Ok(spec)
+        (problems.count() == earlier).then_some(spec)
     }
 
     /// The name in the network status: `namespace/name` or `name` of the NetworkAttachmentDefinition, else the
@@ -150,11 +148,11 @@ struct Selection {
 }
 
 impl Selection {
-    fn read(map: &Map, place: &str, problems: &mut Problems) -> Self {
+    fn read(map: &Map, at: &At<'_>, problems: &mut Problems) -> Self {
         let mut asked = Self::default();
         let (mut name, mut namespace) = (None, None);
         for (key, value) in map {
-            let place = format!("{place}.{key}");
+            let place = at.member(key);
             let text = || {
                 value
                     .as_str()
@@ -207,18 +205,18 @@ impl Selection {
             }
         }
         if asked.default_route.is_some() && asked.default_route_none {
-            problems.add(CniError::new(
-                code::INVALID_CONFIG,
+            problems.add(Problem::value(
+                at,
                 format!(
-                    "{place} asks for the default route (default-route) and to have none \
+                    "{at} asks for the default route (default-route) and to have none \
                      (catena.dev/default-route): use one of the two"
                 ),
             ));
         }
         if member(map, "name").is_none() && namespace.is_some() {
-            problems.add(CniError::new(
-                code::INVALID_CONFIG,
-                format!("{place} has a namespace but no name of a NetworkAttachmentDefinition"),
+            problems.add(Problem::value(
+                at,
+                format!("{at} has a namespace but no name of a NetworkAttachmentDefinition"),
             ));
         }
         asked.nad = name.map(|name| (namespace, name));
@@ -226,32 +224,33 @@ impl Selection {
     }
 }
 
-fn interface(text: &str, place: &str) -> Result<IfName, CniError> {
-    IfName::parse(text)
-        .map_err(|error| CniError::new(code::INVALID_CONFIG, format!("{place} is bad: {error}")))
+fn interface(text: &str, at: &At<'_>) -> Result<IfName, Problem> {
+    IfName::parse(text).map_err(|error| Problem::value(at, format!("{at} is bad: {error}")))
 }
 
 /// `config` as an object; NetworkAttachmentDefinitions hold it as text.
-fn parsed(config: &Value, place: &str) -> Result<Value, CniError> {
+fn parsed(config: &Value, at: &At<'_>) -> Result<Value, Problem> {
     let value = match config {
-        Value::String(text) => json::parse(text.as_bytes())
-            .map_err(|error| CniError::new(code::INVALID_CONFIG, format!("{place}: {error}")))?,
+        Value::String(text) => {
+            json::parse(text.as_bytes()).map_err(|error| Problem::value(at, format!("{at}: {error}")))?
+        }
         other => other.clone(),
     };
-    if value.is_object() { Ok(value) } else { Err(bad(place, config, "an object, or JSON text of one")) }
+    if value.is_object() { Ok(value) } else { Err(bad(at, config, "an object, or JSON text of one")) }
 }
 
 /// The list to run, with `args` in every plugin's `args.cni`.
 fn network(
     mut config: Value,
     args: Option<&Map>,
-    place: &str,
+    at: &At<'_>,
     own_type: &str,
-) -> Result<NetworkList, CniError> {
-    let invalid = |message: String| CniError::new(code::INVALID_CONFIG, format!("{place}: {message}"));
-    let Value::Object(map) = &mut config else { return Err(bad(place, &config, "an object")) };
+) -> Result<NetworkList, Problem> {
+    let invalid_at = |place: &At<'_>, message: String| Problem::value(place, format!("{at}: {message}"));
+    let invalid = |message: String| invalid_at(at, message);
+    let Value::Object(map) = &mut config else { return Err(bad(at, &config, "an object")) };
     if let Some(pipeline) = member(map, "pipeline") {
-        return Err(unknown(&format!("{place}.pipeline"), pipeline, PIPELINE_HINT));
+        return Err(unknown(&at.member(spelt(map, "pipeline")), pipeline, PIPELINE_HINT));
     }
     // The list's own keys are spelled exactly, as libcni reads them.
     let is_list = map.contains_key("plugins");
@@ -267,12 +266,12 @@ fn network(
                     )));
                 }
                 for plugin in plugins.iter_mut().filter_map(Value::as_object_mut) {
-                    merge_args(plugin, args, place)?;
+                    merge_args(plugin, args, at)?;
                 }
             }
             // What is wrong with it is said below.
             Some(_) => {}
-            None => merge_args(map, args, place)?,
+            None => merge_args(map, args, at)?,
         }
     }
     if !is_list && member(map, "type").is_none() {
@@ -281,9 +280,10 @@ fn network(
     let list = if is_list { NetworkList::from_value(&config) } else { NetworkList::from_plugin(&config) };
     let list = list.map_err(|error| invalid(error.to_string()))?;
     if list.plugins.is_empty() {
-        return Err(invalid("plugins is empty".to_owned()));
+        return Err(invalid_at(&at.member("plugins"), "plugins is empty".to_owned()));
     }
-    NetworkName::parse(&list.name).map_err(|error| invalid(format!("bad network name: {error}")))?;
+    NetworkName::parse(&list.name)
+        .map_err(|error| invalid_at(&at.member("name"), format!("bad network name: {error}")))?;
     for plugin in &list.plugins {
         if plugin.kind.as_str() == own_type && member(&plugin.raw, "delegates").is_some() {
             return Err(invalid(format!(
@@ -297,8 +297,8 @@ fn network(
 }
 
 /// The standard's `cni-args`: they win over the network's own.
-fn merge_args(plugin: &mut Map, wanted: &Map, place: &str) -> Result<(), CniError> {
-    let cni = object_in(plugin, "args", place).and_then(|args| object_in(args, "cni", place))?;
+fn merge_args(plugin: &mut Map, wanted: &Map, at: &At<'_>) -> Result<(), Problem> {
+    let cni = object_in(plugin, "args", at).and_then(|args| object_in(args, "cni", at))?;
     for (key, value) in wanted {
         cni.insert(key.clone(), value.clone());
     }
@@ -306,7 +306,7 @@ fn merge_args(plugin: &mut Map, wanted: &Map, place: &str) -> Result<(), CniErro
 }
 
 /// The object in member `name`, made if it is not there.
-fn object_in<'a>(map: &'a mut Map, name: &str, place: &str) -> Result<&'a mut Map, CniError> {
+fn object_in<'a>(map: &'a mut Map, name: &str, at: &At<'_>) -> Result<&'a mut Map, Problem> {
     let key = map
         .iter()
         .rev()
@@ -320,9 +320,9 @@ fn object_in<'a>(map: &'a mut Map, name: &str, place: &str) -> Result<&'a mut Ma
     }
     match member {
         Value::Object(object) => Ok(object),
-        _ => Err(CniError::new(
-            code::INVALID_CONFIG,
-            format!("{place}: cni-args cannot be merged into {name}, which is not an object"),
+        _ => Err(Problem::value(
+            at,
+            format!("{at}: cni-args cannot be merged into {name}, which is not an object"),
         )),
     }
 }

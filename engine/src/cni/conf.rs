@@ -12,13 +12,15 @@ use serde_json::{Value, json};
 
 use super::attachment::AttachmentSpec;
 use super::error::{CniError, Problems};
-use super::member::{bad, member, unknown};
+use super::member::{bad, brief, member, spelt, unknown};
 use crate::delegate::Command;
 use crate::inject;
-use crate::node::Entry;
+use crate::node::{At, Entry, Problem};
 
 /// The `type` that catena is usually installed as.
 const TYPE: &str = "catena";
+
+static ROOT: At<'static> = At::Document;
 
 /// Keys of Multus that need Kubernetes: without them a pod would silently lack a network.
 const UNSUPPORTED: [&str; 9] = [
@@ -119,22 +121,33 @@ impl Conf {
     /// name, 1 for a version that is not spoken or older than the command, then what is wrong in our own keys (2, 7).
     /// All problems are named in one error, the first of this order leading.
     pub fn parse(stdin: &[u8], command: Command) -> Result<Self, CniError> {
+        let mut problems = Problems::default();
+        let conf = Self::read(stdin, command, &mut problems);
+        problems.or(conf)
+    }
+
+    /// The same for who tells each problem by itself; absent only where there is one.
+    pub fn read(stdin: &[u8], command: Command, problems: &mut Problems) -> Option<Self> {
         inject::point("cni/conf");
         let value = json::parse(stdin)
-            .map_err(|error| CniError::new(code::DECODE, format!("the request on stdin: {error}")))?;
-        let raw = match value {
+            .map_err(|error| CniError::new(code::DECODE, format!("the request on stdin: {error}")).at(&ROOT));
+        let raw = match problems.take(value)? {
             Value::Object(map) => map,
             Value::Null => Map::new(),
-            other => return Err(undecodable("the request on stdin", &other, "a JSON object")),
+            other => {
+                let text = format!("the request on stdin must be a JSON object, not {}", brief(&other));
+                problems.add(CniError::new(code::DECODE, text).at(&ROOT));
+                return None;
+            }
         };
-        let mut problems = Problems::default();
+        let earlier = problems.count();
         let name = problems.take(name(&raw));
         let cni_version = problems.take(version(&raw, command));
         let own_type = member(&raw, "type").and_then(Value::as_str).unwrap_or(TYPE);
         for key in UNSUPPORTED {
             if let Some(value) = member(&raw, key) {
                 problems.add(unknown(
-                    key,
+                    &place(&raw, key),
                     value,
                     "catena knows this key of Multus but does not support it yet, because it needs the Kubernetes \
                      API; list the networks in delegates",
@@ -145,21 +158,22 @@ impl Conf {
             None => Role::Chained,
             Some(Value::Array(entries)) => {
                 if entries.is_empty() {
-                    problems.add(CniError::new(
-                        code::INVALID_CONFIG,
+                    problems.add(Problem::value(
+                        &place(&raw, "delegates"),
                         "delegates is empty; list at least one network, or leave delegates out to be a chained plugin",
                     ));
                 }
-                let network = name.as_ref().map(|name| format!("network {name}: ")).unwrap_or_default();
-                let read = |(index, entry)| {
-                    AttachmentSpec::read(entry, &format!("delegates[{index}]"), own_type)
-                        .map_err(|error| CniError { msg: format!("{network}{}", error.msg), ..error })
-                };
-                let entries = entries.iter().enumerate();
-                Role::Meta(entries.filter_map(|entry| problems.take(read(entry))).collect())
+                let (at, earlier) = (place(&raw, "delegates"), problems.len());
+                let read =
+                    |(index, entry)| AttachmentSpec::read(entry, &at.element(index), own_type, problems);
+                let specs = entries.iter().enumerate().filter_map(read).collect();
+                if let Some(name) = &name {
+                    problems.of_network(earlier, name.as_str());
+                }
+                Role::Meta(specs)
             }
             Some(other) => {
-                problems.add(bad("delegates", other, "a list"));
+                problems.add(bad(&place(&raw, "delegates"), other, "a list"));
                 Role::Meta(Vec::new())
             }
         };
@@ -170,8 +184,8 @@ impl Conf {
             version => prev_result(&raw, version.unwrap_or(SpecVersion::NEWEST)),
         };
         if works_on_it && matches!(prev_result, Ok(None)) {
-            problems.add(CniError::new(
-                code::INVALID_CONFIG,
+            problems.add(Problem::value(
+                &ROOT,
                 format!(
                     "there are neither delegates nor a prevResult: with delegates catena runs them, without it has to \
                      stand after another plugin in a list ({command})"
@@ -179,22 +193,25 @@ impl Conf {
             ));
         }
         let prev_result = problems.take(prev_result).flatten();
-        let pipeline = problems.take(pipeline(&raw)).unwrap_or(PipelineRef::Default);
+        let pipeline = pipeline(&raw, problems);
         let parallel = problems.take(flag(&raw, "parallel")).flatten().unwrap_or(false);
         if let (true, Command::Add, Role::Meta(specs)) = (parallel, command, &role) {
             problems.take(super::parallel::refuse_rivals(specs));
         }
         let bin_dir = problems.take(path(&raw, "binDir")).flatten();
         let cni_dir = problems.take(path(&raw, "cniDir")).flatten();
-        let log = log(&raw, &mut problems);
+        let log = log(&raw, problems);
         let runtime_config = problems.take(object(&raw, "runtimeConfig")).unwrap_or_default();
-        problems.take(capabilities(&raw));
+        capabilities(&raw, problems);
         let valid_attachments = match command {
             Command::Gc => problems.take(valid_set(&raw)).unwrap_or(ValidSet::Unknown),
             _ => ValidSet::Unknown,
         };
         let ignored = problems.take(ignored(&raw)).unwrap_or_default();
-        problems.or(name.zip(cni_version).map(|(name, cni_version)| Self {
+        if problems.count() > earlier {
+            return None;
+        }
+        name.zip(cni_version).map(|(name, cni_version)| Self {
             pipeline,
             parallel,
             bin_dir,
@@ -208,7 +225,7 @@ impl Conf {
             role,
             prev_result,
             raw,
-        }))
+        })
     }
 
     /// The interface of each delegate, in order: as asked for, else `ifname` for the primary, else `net1`, `net2`, …
@@ -225,13 +242,13 @@ impl Conf {
                     .map_err(|error| CniError::new(code::INVALID_CONFIG, error.to_string()))?,
             };
             if let Some(earlier) = taken.insert(name.clone(), position) {
-                return Err(CniError::new(
-                    code::INVALID_CONFIG,
-                    format!(
-                        "delegates[{earlier}] and delegates[{position}] would both get the interface {name}; give one \
-                         of them another name with \"interface\""
-                    ),
-                ));
+                let delegates = place(&self.raw, "delegates");
+                let (one, other) = (delegates.element(earlier), delegates.element(position));
+                let text = format!(
+                    "{one} and {other} would both get the interface {name}; give one of them another name with \
+                     \"interface\""
+                );
+                return Err(Problem::value(&one, text).into());
             }
             names.push(name);
         }
@@ -255,30 +272,35 @@ impl Conf {
 }
 
 /// An envelope member of the wrong type; libcni's decoder fails on it too (code 6).
-fn undecodable(place: &str, value: &Value, expected: &str) -> CniError {
-    let mut error = bad(place, value, expected);
-    error.code = code::DECODE;
-    error
+fn undecodable(at: &At<'_>, value: &Value, expected: &str) -> Problem {
+    Problem { code: code::DECODE, ..bad(at, value, expected) }
 }
 
-fn name(raw: &Map) -> Result<NetworkName, CniError> {
+/// Where a member of the request stands, as the request spells it.
+fn place<'a>(raw: &'a Map, key: &'a str) -> At<'a> {
+    At::Member(&ROOT, spelt(raw, key))
+}
+
+fn name(raw: &Map) -> Result<NetworkName, Problem> {
+    let at = place(raw, "name");
     let text = match member(raw, "name") {
         None => "",
         Some(Value::String(text)) => text,
-        Some(other) => return Err(undecodable("name", other, "a text")),
+        Some(other) => return Err(undecodable(&at, other, "a text")),
     };
     if text.is_empty() {
-        return Err(CniError::new(code::INVALID_CONFIG, "the network configuration has no name"));
+        return Err(Problem::value(&at, "the network configuration has no name"));
     }
-    NetworkName::parse(text)
-        .map_err(|error| CniError::new(code::INVALID_CONFIG, format!("bad network name: {error}")))
+    NetworkName::parse(text).map_err(|error| Problem::value(&at, format!("bad network name: {error}")))
 }
 
-fn version(raw: &Map, command: Command) -> Result<SpecVersion, CniError> {
+fn version(raw: &Map, command: Command) -> Result<SpecVersion, Problem> {
+    let at = place(raw, "cniVersion");
+    let problem = |code, text| Problem { code, ..Problem::value(&at, text) };
     let text = match member(raw, "cniVersion") {
         None => "",
         Some(Value::String(text)) => text,
-        Some(other) => return Err(undecodable("cniVersion", other, "a text")),
+        Some(other) => return Err(undecodable(&at, other, "a text")),
     };
     let since = match command {
         Command::Check => SpecVersion::V0_4_0,
@@ -288,17 +310,17 @@ fn version(raw: &Map, command: Command) -> Result<SpecVersion, CniError> {
     // Only where versions are compared as numbers is one that has none undecodable to Go plugins.
     if since > SpecVersion::V0_1_0 {
         text.parse::<VersionNumber>()
-            .map_err(|error| CniError::new(code::DECODE, format!("cniVersion: {error}")))?;
+            .map_err(|error| problem(code::DECODE, format!("cniVersion: {error}")))?;
     }
     let all = || SpecVersion::ALL.map(SpecVersion::as_str).join(", ");
     let version = SpecVersion::from_text(text).ok_or_else(|| {
-        CniError::new(
+        problem(
             code::INCOMPATIBLE_VERSION,
             format!("cniVersion {text:?} is not supported; catena speaks {}", all()),
         )
     })?;
     if version < since {
-        return Err(CniError::new(
+        return Err(problem(
             code::INCOMPATIBLE_VERSION,
             format!("cniVersion {version} has no {command}, which exists since {since}"),
         ));
@@ -306,7 +328,7 @@ fn version(raw: &Map, command: Command) -> Result<SpecVersion, CniError> {
     Ok(version)
 }
 
-fn prev_result(raw: &Map, version: SpecVersion) -> Result<Option<Value>, CniError> {
+fn prev_result(raw: &Map, version: SpecVersion) -> Result<Option<Value>, Problem> {
     match member(raw, "prevResult") {
         None => Ok(None),
         Some(Value::Object(result)) => {
@@ -316,16 +338,16 @@ fn prev_result(raw: &Map, version: SpecVersion) -> Result<Option<Value>, CniErro
             }
             Ok(Some(Value::Object(result)))
         }
-        Some(other) => Err(undecodable("prevResult", other, "an object")),
+        Some(other) => Err(undecodable(&place(raw, "prevResult"), other, "an object")),
     }
 }
 
 /// The same where it is what we work on: of another version's format it would be read as if it were empty, and the
 /// pod's addresses would be lost.
-fn prev_result_as(raw: &Map, version: SpecVersion) -> Result<Option<Value>, CniError> {
+fn prev_result_as(raw: &Map, version: SpecVersion) -> Result<Option<Value>, Problem> {
     let Some(previous) = member(raw, "prevResult") else { return Ok(None) };
     if !previous.is_object() {
-        return Err(undecodable("prevResult", previous, "an object"));
+        return Err(undecodable(&place(raw, "prevResult"), previous, "an object"));
     }
     let request = json!({ "cniVersion": version.as_str(), "prevResult": previous });
     result::prev_result(&request).map_err(|error| {
@@ -335,40 +357,42 @@ fn prev_result_as(raw: &Map, version: SpecVersion) -> Result<Option<Value>, CniE
             }
             _ => code::DECODE,
         };
-        CniError::new(code, format!("prevResult: {error}"))
+        Problem { code, ..Problem::value(&place(raw, "prevResult"), format!("prevResult: {error}")) }
     })
 }
 
-fn pipeline(raw: &Map) -> Result<PipelineRef, CniError> {
+fn pipeline(raw: &Map, problems: &mut Problems) -> PipelineRef {
+    let at = place(raw, "pipeline");
     match member(raw, "pipeline") {
-        None => Ok(PipelineRef::Default),
-        Some(Value::String(name)) if !name.is_empty() => Ok(PipelineRef::Named(name.clone())),
-        Some(Value::Array(entries)) => match Entry::parse_all("pipeline", entries) {
-            Ok(entries) => Ok(PipelineRef::Inline(entries)),
-            Err(refused) => {
-                let code = if refused.unknown_key { code::UNSUPPORTED_FIELD } else { code::INVALID_CONFIG };
-                Err(CniError::new(code, refused.problems.join("; ")))
-            }
-        },
-        Some(other) => Err(bad("pipeline", other, "the name of a pipeline or a list of entries")),
+        None => PipelineRef::Default,
+        Some(Value::String(name)) if !name.is_empty() => PipelineRef::Named(name.clone()),
+        Some(Value::Array(entries)) => {
+            let (entries, found) = Entry::parse_each(&at, entries);
+            found.into_iter().for_each(|problem| problems.add(problem));
+            PipelineRef::Inline(entries)
+        }
+        Some(other) => {
+            problems.add(bad(&at, other, "the name of a pipeline or a list of entries"));
+            PipelineRef::Default
+        }
     }
 }
 
-fn flag(raw: &Map, key: &str) -> Result<Option<bool>, CniError> {
+fn flag(raw: &Map, key: &str) -> Result<Option<bool>, Problem> {
     match member(raw, key) {
         None => Ok(None),
         Some(Value::Bool(flag)) => Ok(Some(*flag)),
-        Some(other) => Err(bad(key, other, "true or false")),
+        Some(other) => Err(bad(&place(raw, key), other, "true or false")),
     }
 }
 
 /// An absolute path; an empty text is an absent one, as in Multus.
-fn path(raw: &Map, key: &str) -> Result<Option<PathBuf>, CniError> {
+fn path(raw: &Map, key: &str) -> Result<Option<PathBuf>, Problem> {
     match member(raw, key) {
         None => Ok(None),
         Some(Value::String(text)) if text.is_empty() => Ok(None),
         Some(Value::String(text)) if text.starts_with('/') => Ok(Some(PathBuf::from(text))),
-        Some(other) => Err(bad(key, other, "an absolute path")),
+        Some(other) => Err(bad(&place(raw, key), other, "an absolute path")),
     }
 }
 
@@ -380,7 +404,7 @@ fn log(raw: &Map, problems: &mut Problems) -> LogConf {
     LogConf { level: level.unwrap_or(if asked { Level::Verbose } else { Level::Panic }), file, to_stderr }
 }
 
-fn level(raw: &Map) -> Result<Option<Level>, CniError> {
+fn level(raw: &Map) -> Result<Option<Level>, Problem> {
     let words = [
         ("panic", Level::Panic),
         ("error", Level::Error),
@@ -394,30 +418,30 @@ fn level(raw: &Map) -> Result<Option<Level>, CniError> {
             .iter()
             .find(|(word, _)| value.as_str().is_some_and(|text| text.eq_ignore_ascii_case(word)))
             .map(|(_, level)| Some(*level))
-            .ok_or_else(|| bad("logLevel", value, "panic, error, verbose or debug")),
+            .ok_or_else(|| bad(&place(raw, "logLevel"), value, "panic, error, verbose or debug")),
     }
 }
 
-fn object(raw: &Map, key: &str) -> Result<Map, CniError> {
+fn object(raw: &Map, key: &str) -> Result<Map, Problem> {
     match member(raw, key) {
         None => Ok(Map::new()),
         Some(Value::Object(map)) => Ok(map.clone()),
-        Some(other) => Err(undecodable(key, other, "an object")),
+        Some(other) => Err(undecodable(&place(raw, key), other, "an object")),
     }
 }
 
 /// What runtimes read them for is their own business; they have to be readable.
-fn capabilities(raw: &Map) -> Result<(), CniError> {
-    for (name, value) in object(raw, "capabilities")? {
+fn capabilities(raw: &Map, problems: &mut Problems) {
+    let at = place(raw, "capabilities");
+    for (name, value) in problems.take(object(raw, "capabilities")).unwrap_or_default() {
         if !matches!(value, Value::Bool(_) | Value::Null) {
-            return Err(undecodable(&format!("capabilities.{name}"), &value, "true or false"));
+            problems.add(undecodable(&at.member(&name), &value, "true or false"));
         }
     }
-    Ok(())
 }
 
 /// Both names that the key ever had; libcni sends both, with the same value.
-fn valid_set(raw: &Map) -> Result<ValidSet, CniError> {
+fn valid_set(raw: &Map) -> Result<ValidSet, Problem> {
     let mut known: Option<Vec<(String, String)>> = None;
     let mut seen = HashSet::new();
     for key in ["cni.dev/valid-attachments", "cni.dev/attachments"] {
@@ -426,13 +450,14 @@ fn valid_set(raw: &Map) -> Result<ValidSet, CniError> {
             None => continue,
             Some(Value::Null) => &[][..],
             Some(Value::Array(items)) => items,
-            Some(other) => return Err(undecodable(key, other, expected)),
+            Some(other) => return Err(undecodable(&place(raw, key), other, expected)),
         };
         let set = known.get_or_insert_default();
-        for item in items {
+        for (index, item) in items.iter().enumerate() {
+            let at = place(raw, key);
             let text = |name| item.as_object().and_then(|map| member(map, name)).and_then(Value::as_str);
-            let pair =
-                text("containerID").zip(text("ifname")).ok_or_else(|| undecodable(key, item, expected))?;
+            let pair = text("containerID").zip(text("ifname"));
+            let pair = pair.ok_or_else(|| undecodable(&at.element(index), item, expected))?;
             let pair = (pair.0.to_owned(), pair.1.to_owned());
             if seen.insert(pair.clone()) {
                 set.push(pair);
@@ -442,7 +467,7 @@ fn valid_set(raw: &Map) -> Result<ValidSet, CniError> {
     Ok(known.map_or(ValidSet::Unknown, ValidSet::Known))
 }
 
-fn ignored(raw: &Map) -> Result<Vec<String>, CniError> {
+fn ignored(raw: &Map) -> Result<Vec<String>, Problem> {
     let mut ignored = Vec::new();
     if flag(raw, "retryDeleteOnError")? == Some(false) {
         ignored.push("retryDeleteOnError: false (a failed DEL is always retried)".to_owned());
@@ -608,7 +633,7 @@ mod tests {
             refused(parse(&with(key, json!("x"))), 2, &[key, "\"x\""]);
         }
         // Go matches names without regard to case, so this would have worked there.
-        refused(parse(&with("KubeConfig", json!("/k"))), 2, &["kubeconfig", "/k"]);
+        refused(parse(&with("KubeConfig", json!("/k"))), 2, &["KubeConfig", "/k"]);
         assert!(parse(&with("kubeconfig", json!(null))).is_ok());
         assert!(parse(&with("somebodysKey", json!(1))).is_ok(), "the envelope is open");
     }

@@ -7,6 +7,7 @@ use catena_cni::error::{ErrorObject, code};
 use catena_cni::version::SpecVersion;
 
 use crate::delegate::DelegateError;
+use crate::node::{At, Problem};
 use crate::panic;
 
 /// A failure of the whole call.
@@ -18,12 +19,21 @@ pub struct CniError {
     pub msg: String,
     /// Everything else that a person needs, one fact or further failure each.
     pub details: Vec<String>,
+    /// The JSON pointer (RFC 6901) to what is wrong, where that is one place in the request.
+    pub pointer: Option<String>,
 }
 
 impl CniError {
     /// An error without details.
     pub fn new(code: u32, msg: impl Into<String>) -> Self {
-        Self { code, msg: msg.into(), details: Vec::new() }
+        Self { code, msg: msg.into(), details: Vec::new(), pointer: None }
+    }
+
+    /// Of one place in the request.
+    #[must_use]
+    pub fn at(mut self, place: &At<'_>) -> Self {
+        self.pointer = Some(place.pointer());
+        self
     }
 
     /// With one more fact.
@@ -85,40 +95,78 @@ impl CniError {
 }
 
 /// Problems of one document, collected so that a person learns of all of them at once; of very many, of the first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Problems {
     found: Vec<CniError>,
     more: usize,
+    most: usize,
+}
+
+impl Default for Problems {
+    /// An error is not to be larger than the document.
+    fn default() -> Self {
+        Self::at_most(20)
+    }
 }
 
 impl Problems {
-    /// More than anybody reads; an error is not to be larger than the document.
-    const MOST: usize = 20;
+    /// Of so many each is kept, of the others the count.
+    pub fn at_most(most: usize) -> Self {
+        Self { found: Vec::new(), more: 0, most }
+    }
 
     /// One more.
-    pub fn add(&mut self, error: CniError) {
-        if self.found.len() < Self::MOST {
-            self.found.push(error);
+    pub fn add(&mut self, error: impl Into<CniError>) {
+        if self.found.len() < self.most {
+            self.found.push(error.into());
         } else {
             self.more += 1;
         }
     }
 
     /// The value, or nothing and one more problem.
-    pub fn take<T>(&mut self, read: Result<T, CniError>) -> Option<T> {
+    pub fn take<T, E: Into<CniError>>(&mut self, read: Result<T, E>) -> Option<T> {
         read.map_err(|error| self.add(error)).ok()
+    }
+
+    /// Says of what was found since there were `earlier` problems that it is of this network.
+    pub(super) fn of_network(&mut self, earlier: usize, network: &str) {
+        for error in self.found.iter_mut().skip(earlier) {
+            error.msg = format!("network {network}: {}", error.msg);
+        }
+    }
+
+    /// How many are kept.
+    pub(super) fn len(&self) -> usize {
+        self.found.len()
+    }
+
+    /// Whether there is any, of those that are not kept too.
+    pub(super) fn count(&self) -> usize {
+        self.found.len() + self.more
+    }
+
+    /// Each, the last of them telling of those that are not kept.
+    pub fn into_vec(mut self) -> Vec<CniError> {
+        if let (Some(last), 1..) = (self.found.last_mut(), self.more) {
+            last.details.push(format!("and {} more problems", self.more));
+        }
+        self.found
     }
 
     /// `value` where there was no problem. It may be absent only where there was one.
     pub fn or<T>(self, value: Option<T>) -> Result<T, CniError> {
-        match (CniError::first_of(self.found), value) {
-            (Some(error), _) if self.more > 0 => {
-                Err(error.detail(format!("and {} more problems", self.more)))
-            }
+        match (CniError::first_of(self.into_vec()), value) {
             (Some(error), _) => Err(error),
             (None, Some(value)) => Ok(value),
             (None, None) => Err(CniError::new(code::INTERNAL, "a document without a problem gave no value")),
         }
+    }
+}
+
+impl From<Problem> for CniError {
+    fn from(problem: Problem) -> Self {
+        Self { pointer: Some(problem.pointer), ..Self::new(problem.code, problem.text) }
     }
 }
 

@@ -1,7 +1,6 @@
 //! What must not run side by side: of two networks that set a default route of one family at the same time, chance
 //! would decide which one the pod gets.
 
-use catena_cni::error::code;
 use catena_cni::json::{self, Map};
 use catena_cni::list::{NetworkList, Plugin};
 use catena_cni::net::{IpNet, parse_ip};
@@ -9,11 +8,11 @@ use catena_routes::Family;
 use serde_json::Value;
 
 use super::attachment::AttachmentSpec;
-use super::error::CniError;
+use crate::node::{At, Problem};
 
 /// Refuses (code 7) secondaries of which two are configured to set a default route of one family. The primary has
 /// ended before they start.
-pub(super) fn refuse_rivals(specs: &[AttachmentSpec]) -> Result<(), CniError> {
+pub(super) fn refuse_rivals(specs: &[AttachmentSpec]) -> Result<(), Problem> {
     for family in Family::ALL {
         let mut owners = specs
             .iter()
@@ -22,8 +21,8 @@ pub(super) fn refuse_rivals(specs: &[AttachmentSpec]) -> Result<(), CniError> {
             .filter(|(_, spec)| sets_default(&spec.list, family))
             .map(|(position, spec)| format!("delegates[{position}] ({})", spec.list.name));
         if let (Some(one), Some(other)) = (owners.next(), owners.next()) {
-            return Err(CniError::new(
-                code::INVALID_CONFIG,
+            return Err(Problem::value(
+                &At::Document.member("parallel"),
                 format!(
                     "parallel is true, but {one} and {other} are both configured to set an {} default route, and \
                      chance would decide which one the pod gets; take it out of one of the two (ipam.routes, \
@@ -91,7 +90,8 @@ mod tests {
             config["cniVersion"] = json!("1.0.0");
             config["name"] = json!(format!("n{position}"));
             config["type"] = json!("x");
-            AttachmentSpec::read(&config, "delegates", "catena").unwrap()
+            let mut problems = super::super::error::Problems::default();
+            AttachmentSpec::read(&config, &At::Document.member("delegates"), "catena", &mut problems).unwrap()
         };
         configs.iter().enumerate().map(read).collect()
     }
@@ -106,7 +106,7 @@ mod tests {
         let error = refuse_rivals(&specs(&[none.clone(), routed("::/0"), none, routed("::/0")])).unwrap_err();
         assert_eq!(error.code, 7);
         for word in ["delegates[1] (n1)", "delegates[3] (n3)", "ipv6", "parallel"] {
-            assert!(error.msg.contains(word), "{word}: {}", error.msg);
+            assert!(error.text.contains(word), "{word}: {}", error.text);
         }
     }
 

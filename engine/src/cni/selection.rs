@@ -4,41 +4,40 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-use catena_cni::error::code;
 use catena_cni::json::Map;
 use catena_cni::net::{IpNet, parse_ip};
 use serde_json::Value;
 
-use super::error::CniError;
 use super::member::{bad, member, texts};
+use crate::node::{At, Problem};
 
 /// Addresses, each with or without prefix length, as they were written; at least one.
-pub(super) fn ips(value: &Value, place: &str) -> Result<Vec<String>, CniError> {
-    let ips = texts(value, place)?;
+pub(super) fn ips(value: &Value, at: &At<'_>) -> Result<Vec<String>, Problem> {
+    let ips = texts(value, at)?;
     let valid = |text: &String| parse_ip(text).is_some() || IpNet::parse(text).is_ok();
     if ips.is_empty() || !ips.iter().all(valid) {
-        return Err(bad(place, value, "a list of at least one address, each with or without prefix length"));
+        return Err(bad(at, value, "a list of at least one address, each with or without prefix length"));
     }
     Ok(ips)
 }
 
 /// Gateways, possibly none.
-pub(super) fn gateways(value: &Value, place: &str) -> Result<Vec<IpAddr>, CniError> {
+pub(super) fn gateways(value: &Value, at: &At<'_>) -> Result<Vec<IpAddr>, Problem> {
     let expected =
         "a list of gateway addresses without prefix length (an empty list keeps the delegate's own)";
-    let Value::Array(items) = value else { return Err(bad(place, value, expected)) };
+    let Value::Array(items) = value else { return Err(bad(at, value, expected)) };
     let mut gateways = Vec::with_capacity(items.len());
     let mut seen = HashSet::with_capacity(items.len());
-    for item in items {
+    for (index, item) in items.iter().enumerate() {
         let gateway = item
             .as_str()
             .and_then(parse_ip)
             .filter(|address| !address.is_unspecified() && !address.is_multicast() && !address.is_loopback())
-            .ok_or_else(|| bad(place, value, expected))?;
+            .ok_or_else(|| bad(at, value, expected))?;
         if !seen.insert(gateway) {
-            return Err(CniError::new(
-                code::INVALID_CONFIG,
-                format!("{place} names the gateway {gateway} twice"),
+            return Err(Problem::value(
+                &at.element(index),
+                format!("{at} names the gateway {gateway} twice"),
             ));
         }
         gateways.push(gateway);
@@ -47,7 +46,7 @@ pub(super) fn gateways(value: &Value, place: &str) -> Result<Vec<IpAddr>, CniErr
 }
 
 /// A hardware address of `bytes` bytes, as Go's net.ParseMAC reads it.
-pub(super) fn hardware(value: &Value, place: &str, bytes: usize) -> Result<String, CniError> {
+pub(super) fn hardware(value: &Value, at: &At<'_>, bytes: usize) -> Result<String, Problem> {
     let valid = |text: &str| {
         let hex = |part: &str, digits: usize| {
             part.len() == digits && part.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -60,12 +59,12 @@ pub(super) fn hardware(value: &Value, place: &str, bytes: usize) -> Result<Strin
     };
     match value.as_str().filter(|text| valid(text)) {
         Some(text) => Ok(text.to_owned()),
-        None => Err(bad(place, value, &format!("a hardware address of {bytes} bytes"))),
+        None => Err(bad(at, value, &format!("a hardware address of {bytes} bytes"))),
     }
 }
 
 /// A list of port mappings; handed on as it was written.
-pub(super) fn port_mappings(value: &Value, place: &str) -> Result<Value, CniError> {
+pub(super) fn port_mappings(value: &Value, at: &At<'_>) -> Result<Value, Problem> {
     let expected = "a list of objects with hostPort and containerPort (1 to 65535) and, if need be, protocol \
                     (tcp, udp or sctp) and hostIP (an address)";
     let port = |map: &Map, name| {
@@ -90,12 +89,12 @@ pub(super) fn port_mappings(value: &Value, place: &str) -> Result<Value, CniErro
     };
     match value {
         Value::Array(items) if items.iter().all(valid) => Ok(value.clone()),
-        _ => Err(bad(place, value, expected)),
+        _ => Err(bad(at, value, expected)),
     }
 }
 
 /// Bandwidth limits; handed on as they were written.
-pub(super) fn bandwidth(value: &Value, place: &str) -> Result<Value, CniError> {
+pub(super) fn bandwidth(value: &Value, at: &At<'_>) -> Result<Value, Problem> {
     let expected = "an object with ingressRate, ingressBurst, egressRate, egressBurst (whole numbers; a burst needs \
                     its rate)";
     let valid = |map: &Map| {
@@ -109,6 +108,6 @@ pub(super) fn bandwidth(value: &Value, place: &str) -> Result<Value, CniError> {
     };
     match value {
         Value::Object(map) if valid(map) => Ok(value.clone()),
-        _ => Err(bad(place, value, expected)),
+        _ => Err(bad(at, value, expected)),
     }
 }

@@ -6,6 +6,8 @@ use serde_json::Value;
 
 use super::grants::is_plain_absolute;
 use super::object::{Object, Problems};
+use super::place::At;
+use super::problem::Problem;
 use super::{Digest, Grants, Limits, ModuleName, NodeError, OwnedDir, Pipelines, Root};
 use crate::inject;
 
@@ -177,15 +179,25 @@ impl NodeConfig {
     /// It cannot be read, others may write to it or its folder, or it says something unknown.
     pub fn load(root: &Root) -> Result<Self, NodeError> {
         inject::point("node/config");
+        match Self::bytes(root)? {
+            Some(bytes) => Self::parse(&root.node_file(), &bytes),
+            None => Ok(Self::default()),
+        }
+    }
+
+    /// The text of `/etc/catena/node.json`, if there is one.
+    ///
+    /// # Errors
+    /// It cannot be read, or others may write to it or its folder.
+    pub fn bytes(root: &Root) -> Result<Option<Vec<u8>>, NodeError> {
         let path = root.node_file();
         let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str()))
         else {
-            return Ok(Self::default());
+            return Ok(None);
         };
-        let Some(dir) = OwnedDir::open(parent)? else { return Ok(Self::default()) };
-        match dir.read(name, LIMIT)? {
-            Some(bytes) => Self::parse(&path, &bytes),
-            None => Ok(Self::default()),
+        match OwnedDir::open(parent)? {
+            Some(dir) => dir.read(name, LIMIT),
+            None => Ok(None),
         }
     }
 
@@ -194,18 +206,30 @@ impl NodeConfig {
     /// # Errors
     /// It is not JSON or says something unknown; every problem is named.
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, NodeError> {
+        let (config, problems) = Self::parse_leniently(path, bytes)?;
+        if problems.is_empty() {
+            Ok(config)
+        } else {
+            Err(NodeError::Content { path: path.to_owned(), problems })
+        }
+    }
+
+    /// The same for who looks for more that is wrong: what is known in spite of the problems, and the problems.
+    ///
+    /// # Errors
+    /// It is not JSON.
+    pub fn parse_leniently(path: &Path, bytes: &[u8]) -> Result<(Self, Vec<Problem>), NodeError> {
         let json = |cause: String| NodeError::Json { path: path.to_owned(), cause };
         let value: Value = serde_json::from_slice(bytes).map_err(|error| json(error.to_string()))?;
         let mut problems = Problems::default();
         problems.repeated_keys(bytes);
         let config = Self::read(&value, &mut problems);
-        problems.finish(path)?;
-        Ok(config)
+        Ok((config, problems.into_vec()))
     }
 
     fn read(value: &Value, problems: &mut Problems) -> Self {
         let mut config = Self::default();
-        let Some(mut object) = Object::new("", value, problems) else { return config };
+        let Some(mut object) = Object::new(At::Document, value, problems) else { return config };
         if let Some(modules) = object.get("modules") {
             config.modules = read_modules(modules, problems);
         }
@@ -234,26 +258,24 @@ impl NodeConfig {
 }
 
 fn read_modules(value: &Value, problems: &mut Problems) -> BTreeMap<ModuleName, ModuleRule> {
-    let mut modules = BTreeMap::new();
+    let (mut modules, all) = (BTreeMap::new(), At::Document.member("modules"));
     let Some(map) = value.as_object() else {
-        problems.value(super::object::wrong("modules", "an object of modules by name", value));
+        problems.add(Problem::wrong(&all, "an object of modules by name", value));
         return modules;
     };
     for (name, rule) in map {
-        let at = format!("modules.{name}");
+        let at = all.member(name);
         let Some(name) = ModuleName::parse(name) else {
-            problems.value(format!("{at}: a module's name is 1 to 64 of a-z, 0-9, '.', '_', '-'"));
+            problems.value(&at, format!("{at}: a module's name is 1 to 64 of a-z, 0-9, '.', '_', '-'"));
             continue;
         };
-        let Some(mut object) = Object::new(&at, rule, problems) else { continue };
+        let Some(mut object) = Object::new(at, rule, problems) else { continue };
         let digest =
             object.read("digest", "sha256: and 64 lower-case hexadecimal digits", problems, |value| {
                 Digest::parse(value.as_str()?)
             });
-        let grants =
-            object.get("grants").map(|grants| Grants::read(&format!("{at}.grants"), grants, problems));
-        let limits =
-            object.get("limits").map(|limits| Limits::read(&format!("{at}.limits"), limits, problems));
+        let grants = object.get("grants").map(|grants| Grants::read(at.member("grants"), grants, problems));
+        let limits = object.get("limits").map(|limits| Limits::read(at.member("limits"), limits, problems));
         let default = ModuleRule::default();
         let allow_skip = object.read("allowSkip", "true or false", problems, Value::as_bool);
         let config =
@@ -280,7 +302,7 @@ impl RecordRule {
     const MAX_AGE_HOURS: u64 = 168;
 
     fn read(value: &Value, problems: &mut Problems) -> Option<Self> {
-        let mut object = Object::new("record", value, problems)?;
+        let mut object = Object::new(At::Member(&At::Document, "record"), value, problems)?;
         let bytes = object.read("maxBytes", "a number of bytes from 1", problems, |value| {
             value.as_u64().filter(|bytes| *bytes > 0)
         });
@@ -298,7 +320,9 @@ impl RecordRule {
 impl Deadlines {
     fn read(value: &Value, problems: &mut Problems) -> Self {
         let mut deadlines = Self::default();
-        let Some(mut object) = Object::new("deadlines", value, problems) else { return deadlines };
+        let Some(mut object) = Object::new(At::Member(&At::Document, "deadlines"), value, problems) else {
+            return deadlines;
+        };
         for (key, slot) in [
             ("delegateSeconds", &mut deadlines.delegate),
             ("rollbackSeconds", &mut deadlines.rollback),
@@ -319,7 +343,9 @@ impl Deadlines {
 impl Paths {
     fn read(value: &Value, problems: &mut Problems) -> Self {
         let mut paths = Self::default();
-        let Some(mut object) = Object::new("paths", value, problems) else { return paths };
+        let Some(mut object) = Object::new(At::Member(&At::Document, "paths"), value, problems) else {
+            return paths;
+        };
         for (key, slot) in [("bin", &mut paths.bin), ("cache", &mut paths.cache)] {
             let dirs = object.read(key, "an array of absolute paths without . and ..", problems, |value| {
                 let dir =

@@ -1,7 +1,9 @@
 use serde_json::Value;
 
-use super::object::{Object, Problems, wrong};
-use super::{ModuleName, Refused};
+use super::ModuleName;
+use super::object::{Object, Problems};
+use super::place::At;
+use super::problem::{Problem, Refused, short};
 
 /// A stage in a pipeline.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,35 +86,41 @@ impl Entry {
     }
 
     /// Reads a pipeline that a CNI config writes out. Keys are found without regard to case, as Go plugins find
-    /// theirs. `at` says where it stands, for messages.
+    /// theirs. `at` says where it stands.
     ///
     /// # Errors
-    /// Every problem, each naming its key.
-    pub fn parse_all(at: &str, entries: &[Value]) -> Result<Vec<Self>, Refused> {
+    /// Every problem.
+    pub fn parse_all(at: &At<'_>, entries: &[Value]) -> Result<Vec<Self>, Refused> {
+        let (read, problems) = Self::parse_each(at, entries);
+        if problems.is_empty() { Ok(read) } else { Err(Refused(problems)) }
+    }
+
+    /// The same where somebody wants to know more than that something is wrong: an entry for each, and every problem.
+    /// What cannot be read of an entry is as if it were not there, its stage is then the empty text.
+    pub fn parse_each(at: &At<'_>, entries: &[Value]) -> (Vec<Self>, Vec<Problem>) {
         let mut problems = Problems::default();
         let read = Self::read_each(at, entries, true, &mut problems);
-        problems.refused().map_or(Ok(read), Err)
+        (read, problems.into_vec())
     }
 
     /// Reads a pipeline of the node's own files.
-    pub(super) fn read_all(at: &str, value: &Value, problems: &mut Problems) -> Vec<Self> {
+    pub(super) fn read_all(at: &At<'_>, value: &Value, problems: &mut Problems) -> Vec<Self> {
         match value.as_array() {
             Some(entries) => Self::read_each(at, entries, false, problems),
             None => {
-                problems.value(wrong(at, "an array of pipeline entries", value));
+                problems.add(Problem::wrong(at, "an array of pipeline entries", value));
                 Vec::new()
             }
         }
     }
 
-    fn read_each(at: &str, entries: &[Value], any_case: bool, problems: &mut Problems) -> Vec<Self> {
-        let read = |(index, value): (usize, &Value)| {
-            Self::read(&format!("{at}[{index}]"), value, any_case, problems)
-        };
-        entries.iter().enumerate().filter_map(read).collect()
+    fn read_each(at: &At<'_>, entries: &[Value], any_case: bool, problems: &mut Problems) -> Vec<Self> {
+        let read = |(index, value)| Self::read(at.element(index), value, any_case, problems);
+        let entries = entries.iter().enumerate().map(read);
+        entries.map(|entry| entry.unwrap_or_else(|| Self::of(""))).collect()
     }
 
-    fn read(at: &str, value: &Value, any_case: bool, problems: &mut Problems) -> Option<Self> {
+    fn read(at: At<'_>, value: &Value, any_case: bool, problems: &mut Problems) -> Option<Self> {
         let mut object = Object::new(at, value, problems)?.with_extensions();
         if any_case {
             object = object.any_case();
@@ -121,13 +129,16 @@ impl Entry {
             value.as_str().filter(|name| ModuleName::parse(name).is_some())
         });
         if stage.is_none() && object.get("stage").is_none() {
-            problems.value(format!("{at} has no stage; name the module that it runs"));
+            problems.value(&at, format!("{at} has no stage; name the module that it runs"));
         }
         let stage = stage.unwrap_or_default();
         let config = object.get("config").filter(|config| !config.is_null());
         if let Some(config) = config.filter(|config| !config.is_object()) {
-            problems.value(wrong(&format!("{at}.config of stage {stage}"), "an object", config));
+            let at = object.at("config");
+            let text = format!("{at} of stage {stage} must be an object, not {}", short(config));
+            problems.value(&at, text);
         }
+        let config = config.filter(|config| config.is_object());
         let mut tags = |key| {
             let tags = object.read(key, "an array of tags", problems, |value| match value {
                 Value::Null => Some(Vec::new()),
@@ -154,7 +165,7 @@ mod tests {
     use super::*;
 
     fn parse(entries: Value) -> Result<Vec<Entry>, Refused> {
-        Entry::parse_all("pipeline", entries.as_array().unwrap())
+        Entry::parse_all(&At::Document.member("pipeline"), entries.as_array().unwrap())
     }
 
     #[test]
@@ -181,8 +192,10 @@ mod tests {
             {"stage": "s", "conf": {}}, {"config": []}, 1, {"stage": "../x", "when": "tag", "onError": "ignore"}
         ]))
         .unwrap_err();
-        assert!(refused.unknown_key);
-        let text = refused.problems.join("\n");
+        assert_eq!(refused.0[0].code, catena_cni::error::code::UNSUPPORTED_FIELD);
+        let pointers: Vec<&str> = refused.0.iter().map(|problem| problem.pointer.as_str()).collect();
+        assert_eq!(pointers[..4], ["/pipeline/0/conf", "/pipeline/1", "/pipeline/1/config", "/pipeline/2"]);
+        let text = refused.to_string();
         for part in [
             "unknown key pipeline[0].conf",
             "pipeline[1] has no stage",
@@ -199,7 +212,11 @@ mod tests {
     #[test]
     fn the_nodes_own_files_are_spelt_as_documented() {
         let mut problems = Problems::default();
-        Entry::read_all("pipelines.x", &json!([{"Stage": "s"}]), &mut problems);
+        Entry::read_all(
+            &At::Document.member("pipelines").member("x"),
+            &json!([{"Stage": "s"}]),
+            &mut problems,
+        );
         let texts = problems.into_texts();
         assert!(texts.iter().any(|text| text.contains("unknown key pipelines.x[0].Stage")), "{texts:?}");
     }

@@ -3,6 +3,8 @@ use std::path::PathBuf;
 
 use catena_cni::error::code;
 
+use super::problem::{Problem, join};
+
 /// Why a file of the node could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
@@ -42,21 +44,13 @@ pub enum NodeError {
         /// The parser's words.
         cause: String,
     },
-    /// A key that is unknown or not supported.
-    #[error("{}: {}", path.display(), problems.join("; "))]
-    Key {
+    /// Keys that are unknown, values that cannot be.
+    #[error("{}: {}", path.display(), join(problems))]
+    Content {
         /// The file.
         path: PathBuf,
-        /// Every problem, each naming its key.
-        problems: Vec<String>,
-    },
-    /// A value that cannot be.
-    #[error("{}: {}", path.display(), problems.join("; "))]
-    Value {
-        /// The file.
-        path: PathBuf,
-        /// Every problem, each naming its key.
-        problems: Vec<String>,
+        /// Every problem, those about keys first.
+        problems: Vec<Problem>,
     },
 }
 
@@ -75,8 +69,9 @@ impl NodeError {
             Self::Io { .. } => code::IO,
             Self::Untrusted { .. } => code::INTEGRITY,
             Self::TooBig { .. } | Self::Json { .. } => code::DECODE,
-            Self::Key { .. } => code::UNSUPPORTED_FIELD,
-            Self::Value { .. } => code::INVALID_CONFIG,
+            Self::Content { problems, .. } => {
+                problems.first().map_or(code::INVALID_CONFIG, |first| first.code)
+            }
         }
     }
 }

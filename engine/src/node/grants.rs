@@ -6,6 +6,8 @@ pub use catena_contract::Member;
 use serde_json::{Map, Value, json};
 
 use super::object::{Object, Problems};
+use super::place::At;
+use super::problem::{Problem, Refused};
 
 /// What the node allows a module, or what a module declares to want: both have the same form.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -124,56 +126,57 @@ impl Grants {
     pub const KEYS: [&'static str; 10] =
         ["routes", "links", "log", "publish", "annotations", "result", "config", "dirs", "clock", "random"];
 
-    /// Reads a grant object. `at` is where it stands in its document.
+    /// Reads a grant object. `at` is where it stands.
     ///
     /// # Errors
-    /// Every problem, each naming its key.
-    pub fn parse(at: &str, value: &Value) -> Result<Self, Vec<String>> {
+    /// Every problem.
+    pub fn parse(at: At<'_>, value: &Value) -> Result<Self, Refused> {
         let mut problems = Problems::default();
         let grants = Self::read(at, value, &mut problems);
-        let texts = problems.into_texts();
-        if texts.is_empty() { Ok(grants) } else { Err(texts) }
+        problems.refused().map(|()| grants)
     }
 
-    pub(super) fn read(at: &str, value: &Value, problems: &mut Problems) -> Self {
+    pub(super) fn read(at: At<'_>, value: &Value, problems: &mut Problems) -> Self {
         let mut grants = Self::default();
         let Some(mut object) = Object::new(at, value, problems) else { return grants };
         if let Some(routes) = object.get("routes") {
-            grants.routes = RouteGrant::read(&object.path("routes"), routes, problems);
+            grants.routes = RouteGrant::read(object.at("routes"), routes, problems);
         }
         grants.links = object.flag("links", problems);
         grants.log = object.flag("log", problems);
         grants.clock = object.flag("clock", problems);
         grants.random = object.flag("random", problems);
-        grants.publish = set(object.strings("publish", problems));
-        for key in grants.publish.iter().filter(|key| is_reserved_key(key)) {
-            problems.value(format!(
-                "{}: the key {key} is reserved for its own system and cannot be granted",
-                object.path("publish")
-            ));
+        let publish = object.strings("publish", problems).unwrap_or_default();
+        for (index, key) in publish.iter().enumerate().filter(|(_, key)| is_reserved_key(key)) {
+            let at = object.at("publish");
+            let text = format!("{at}: the key {key} is reserved for its own system and cannot be granted");
+            problems.value(&at.element(index), text);
         }
+        grants.publish = set(Some(publish));
         grants.annotations = set(object.strings("annotations", problems));
-        for name in object.strings("result", problems).unwrap_or_default() {
+        for (index, name) in object.strings("result", problems).unwrap_or_default().into_iter().enumerate() {
             match Member::ALL.into_iter().find(|member| member.as_str() == name) {
                 Some(member) => drop(grants.result.insert(member)),
-                None => problems.value(format!(
-                    "{}: unknown member {name:?}; known are routes, dns, ips, interfaces",
-                    object.path("result")
-                )),
+                None => {
+                    let at = object.at("result");
+                    let text =
+                        format!("{at}: unknown member {name:?}; known are routes, dns, ips, interfaces");
+                    problems.value(&at.element(index), text);
+                }
             }
         }
-        for pointer in object.strings("config", problems).unwrap_or_default() {
+        for (index, pointer) in object.strings("config", problems).unwrap_or_default().into_iter().enumerate()
+        {
             if pointer.is_empty() || pointer.starts_with('/') {
                 grants.config.insert(pointer.to_owned());
             } else {
-                problems.value(format!(
-                    "{}: {pointer:?} is not a JSON pointer; it begins with /",
-                    object.path("config")
-                ));
+                let at = object.at("config");
+                let text = format!("{at}: {pointer:?} is not a JSON pointer; it begins with /");
+                problems.value(&at.element(index), text);
             }
         }
         if let Some(dirs) = object.get("dirs") {
-            grants.dirs = read_dirs(&object.path("dirs"), dirs, problems);
+            grants.dirs = read_dirs(object.at("dirs"), dirs, problems);
         }
         object.end(problems);
         grants
@@ -277,31 +280,33 @@ impl RouteGrant {
         }
     }
 
-    fn read(at: &str, value: &Value, problems: &mut Problems) -> Option<Self> {
+    fn read(at: At<'_>, value: &Value, problems: &mut Problems) -> Option<Self> {
         let mut object = Object::new(at, value, problems)?;
         let links = object.strings("links", problems).unwrap_or_else(|| vec!["@attachment"]);
         let mut grant = Self { links: Vec::new(), ops: BTreeSet::new(), tables: BTreeSet::new() };
-        for link in links {
+        for (index, link) in links.into_iter().enumerate() {
+            let at = object.at("links");
             match link {
                 "@attachment" => grant.links.push(LinkGrant::Attachment),
                 "@none" => grant.links.push(LinkGrant::NoLink),
-                "" => problems.value(format!("{}: a link's name cannot be empty", object.path("links"))),
+                "" => problems.value(&at.element(index), format!("{at}: a link's name cannot be empty")),
                 other if other.starts_with('@') => {
-                    problems.value(format!(
-                        "{}: unknown {other:?}; known are @attachment and @none",
-                        object.path("links")
-                    ));
+                    let text = format!("{at}: unknown {other:?}; known are @attachment and @none");
+                    problems.value(&at.element(index), text);
                 }
                 name => grant.links.push(LinkGrant::Named(name.to_owned())),
             }
         }
-        for name in object.strings("ops", problems).unwrap_or_default() {
+        for (index, name) in object.strings("ops", problems).unwrap_or_default().into_iter().enumerate() {
             match RouteOp::ALL.into_iter().find(|op| op.as_str() == name) {
                 Some(op) => drop(grant.ops.insert(op)),
-                None => problems.value(format!(
-                    "{}: unknown operation {name:?}; known are read, delete-default, delete, add, replace",
-                    object.path("ops")
-                )),
+                None => {
+                    let at = object.at("ops");
+                    let text = format!(
+                        "{at}: unknown operation {name:?}; known are read, delete-default, delete, add, replace"
+                    );
+                    problems.value(&at.element(index), text);
+                }
             }
         }
         let tables = object.read("tables", "an array of table numbers from 1", problems, |value| {
@@ -339,10 +344,10 @@ fn set(names: Option<Vec<&str>>) -> BTreeSet<String> {
     names.unwrap_or_default().into_iter().map(str::to_owned).collect()
 }
 
-fn read_dirs(at: &str, value: &Value, problems: &mut Problems) -> BTreeMap<PathBuf, DirAccess> {
+fn read_dirs(at: At<'_>, value: &Value, problems: &mut Problems) -> BTreeMap<PathBuf, DirAccess> {
     let mut dirs = BTreeMap::new();
     let Some(map) = value.as_object() else {
-        problems.value(super::object::wrong(at, "an object of paths", value));
+        problems.add(Problem::wrong(&at, "an object of paths", value));
         return dirs;
     };
     for (path, access) in map {
@@ -350,14 +355,15 @@ fn read_dirs(at: &str, value: &Value, problems: &mut Problems) -> BTreeMap<PathB
             Some("ro") => DirAccess::Read,
             Some("rw") => DirAccess::Write,
             _ => {
-                problems.value(super::object::wrong(&format!("{at}.{path}"), "\"ro\" or \"rw\"", access));
+                problems.add(Problem::wrong(&at.member(path), "\"ro\" or \"rw\"", access));
                 continue;
             }
         };
         if is_plain_absolute(Path::new(path)) {
             dirs.insert(PathBuf::from(path), access);
         } else {
-            problems.value(format!("{at}: {path:?} must be an absolute path without . and .."));
+            problems
+                .value(&at.member(path), format!("{at}: {path:?} must be an absolute path without . and .."));
         }
     }
     dirs
@@ -376,8 +382,10 @@ mod tests {
 
     use super::*;
 
+    const AT: At<'_> = At::Member(&At::Document, "grants");
+
     fn grants(value: Value) -> Grants {
-        Grants::parse("grants", &value).unwrap()
+        Grants::parse(AT, &value).unwrap()
     }
 
     #[test]
@@ -407,7 +415,7 @@ mod tests {
             "links": 1, "publish": ["k8s.ovn.org/pod-networks"], "result": ["mac"], "config": ["mtu"],
             "dirs": {"../x": "ro", "/a": "rx"}, "sockets": true
         });
-        let problems = Grants::parse("grants", &value).unwrap_err().join("\n");
+        let problems = Grants::parse(AT, &value).unwrap_err().to_string();
         for key in [
             "grants.routes.ops",
             "grants.routes.tables",
@@ -461,9 +469,9 @@ mod tests {
         #[test]
         fn any_json_is_an_answer(text in "[\\[\\]{}:,\"a-z0-9/@ ]{0,60}") {
             if let Ok(value) = serde_json::from_str::<Value>(&text)
-                && let Ok(read) = Grants::parse("g", &value)
+                && let Ok(read) = Grants::parse(AT, &value)
             {
-                prop_assert_eq!(Grants::parse("g", &read.to_value()), Ok(read));
+                prop_assert_eq!(Grants::parse(AT, &read.to_value()), Ok(read));
             }
         }
     }

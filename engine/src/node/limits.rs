@@ -1,6 +1,7 @@
 use serde_json::Value;
 
 use super::object::{Object, Problems};
+use super::place::At;
 
 /// What a run of a stage may use: the limits that a node may raise or lower for a module, and their defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +57,7 @@ const KIB: usize = 1 << 10;
 
 impl Limits {
     /// Reads `limits` of a module; what is absent stays at its default.
-    pub(super) fn read(at: &str, value: &Value, problems: &mut Problems) -> Self {
+    pub(super) fn read(at: At<'_>, value: &Value, problems: &mut Problems) -> Self {
         let mut limits = Self::default();
         let Some(mut object) = Object::new(at, value, problems) else { return limits };
         // The upper ends are far beyond any use, and keep a slip of the finger from being none.
@@ -96,9 +97,11 @@ mod tests {
 
     use super::*;
 
+    const AT: At<'_> = At::Member(&At::Member(&At::Member(&At::Document, "modules"), "x"), "limits");
+
     fn read(value: Value) -> (Limits, Vec<String>) {
         let mut problems = Problems::default();
-        let limits = Limits::read("modules.x.limits", &value, &mut problems);
+        let limits = Limits::read(AT, &value, &mut problems);
         (limits, problems.into_texts())
     }
 

@@ -3,7 +3,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::object::{Object, Problems, wrong};
+use super::object::{Object, Problems};
+use super::place::At;
+use super::problem::Problem;
 use super::{Digest, Grants, ModuleName, NodeError, OwnedDir};
 
 /// `lock.json`: what was installed, as `catenactl install` recorded it. Nobody else writes it.
@@ -157,20 +159,21 @@ impl ModuleLock {
 
     fn read(value: &Value, problems: &mut Problems) -> Self {
         let mut lock = Self::default();
-        let Some(mut object) = Object::new("", value, problems) else { return lock };
+        let Some(mut object) = Object::new(At::Document, value, problems) else { return lock };
         object.read("schema", "2; run `catenactl install` of this version again", problems, |value| {
             value.as_u64().filter(|schema| *schema == SCHEMA)
         });
         if let Some(modules) = object.get("modules") {
+            let at = At::Document.member("modules");
             let Some(map) = modules.as_object() else {
-                problems.value(wrong("modules", "an object of modules by name", modules));
+                problems.add(Problem::wrong(&at, "an object of modules by name", modules));
                 return lock;
             };
             for (name, entry) in map {
-                let at = format!("modules.{name}");
-                match (ModuleName::parse(name), LockEntry::read(&at, entry, problems)) {
+                let at = at.member(name);
+                match (ModuleName::parse(name), LockEntry::read(at, entry, problems)) {
                     (Some(name), Some(entry)) => drop(lock.modules.insert(name, entry)),
-                    (None, _) => problems.value(format!("{at} is not a module's name")),
+                    (None, _) => problems.value(&at, format!("{at} is not a module's name")),
                     (_, None) => {}
                 }
             }
@@ -187,14 +190,15 @@ impl ModuleLock {
 }
 
 impl LockEntry {
-    fn read(at: &str, value: &Value, problems: &mut Problems) -> Option<Self> {
+    fn read(at: At<'_>, value: &Value, problems: &mut Problems) -> Option<Self> {
         let mut object = Object::new(at, value, problems)?;
         let current = object.read("current", "an object", problems, Some);
-        let current = current.and_then(|value| Installed::read(&object.path("current"), value, problems));
+        let current = current.and_then(|value| Installed::read(object.at("current"), value, problems));
         let previous = object.read("previous", "an array", problems, Value::as_array);
-        let place = object.path("previous");
-        let previous = previous.into_iter().flatten();
-        let previous = previous.filter_map(|value| Installed::read(&place, value, problems)).collect();
+        let place = object.at("previous");
+        let previous = previous.into_iter().flatten().enumerate();
+        let read = |(index, value)| Installed::read(place.element(index), value, problems);
+        let previous = previous.filter_map(read).collect();
         object.end(problems);
         Some(Self { current, previous })
     }
@@ -209,7 +213,7 @@ impl LockEntry {
 }
 
 impl Installed {
-    fn read(at: &str, value: &Value, problems: &mut Problems) -> Option<Self> {
+    fn read(at: At<'_>, value: &Value, problems: &mut Problems) -> Option<Self> {
         let mut object = Object::new(at, value, problems)?;
         let digest = |value: &Value| Digest::parse(value.as_str()?);
         let texts = |list: Option<Vec<&str>>| list.map(|list| list.into_iter().map(str::to_owned).collect());
@@ -217,10 +221,10 @@ impl Installed {
         let size = object.read("size", "a number of bytes", problems, Value::as_u64);
         let version = object.read("version", "a text", problems, |value| value.as_str().map(str::to_owned));
         let artifacts = object.read("artifacts", "an object by engine", problems, Value::as_object);
-        let place = object.path("artifacts");
+        let place = object.at("artifacts");
         let artifacts = artifacts.map(|map| {
             let record = |(engine, value): (&String, &Value)| {
-                let mut object = Object::new(&format!("{place}.{engine}"), value, problems)?;
+                let mut object = Object::new(place.member(engine), value, problems)?;
                 let record = object.read("digest", "a digest", problems, digest).zip(object.read(
                     "size",
                     "a number of bytes",
@@ -238,7 +242,7 @@ impl Installed {
             object.read("contract", "a version", problems, |value| value.as_str().map(str::to_owned));
         let mut grants = |key: &'static str| {
             let value = object.get(key)?;
-            Some(Grants::read(&object.path(key), value, problems))
+            Some(Grants::read(object.at(key), value, problems))
         };
         let (wants, granted) = (grants("wants"), grants("grants"));
         object.end(problems);
@@ -256,7 +260,7 @@ impl Installed {
             })
         })();
         if installed.is_none() {
-            problems.value(format!("{at} is incomplete"));
+            problems.value(&at, format!("{at} is incomplete"));
         }
         installed
     }
@@ -287,7 +291,7 @@ mod tests {
     use super::*;
 
     fn installed(content: &str) -> Installed {
-        let grants = Grants::parse("", &json!({"log": true, "routes": {"ops": ["read"]}})).unwrap();
+        let grants = Grants::parse(At::Document, &json!({"log": true, "routes": {"ops": ["read"]}})).unwrap();
         Installed {
             digest: Digest::of(content.as_bytes()),
             size: 5,
@@ -344,7 +348,7 @@ mod tests {
         assert!(lock.roll_back(&name("gw"), true));
         let entry = lock.modules.get(&name("gw")).unwrap().clone();
         assert_eq!((&entry.current, entry.previous.as_slice()), (&None, &[installed("one")][..]));
-        assert_eq!(LockEntry::read("", &entry.to_value(), &mut Problems::default()), Some(entry));
+        assert_eq!(LockEntry::read(At::Document, &entry.to_value(), &mut Problems::default()), Some(entry));
         assert!(lock.roll_back(&name("gw"), true));
         lock.install(name("gw"), installed("two"));
         let before = lock.clone();

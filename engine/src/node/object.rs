@@ -2,71 +2,63 @@
 
 use std::path::Path;
 
-use catena_cni::json::{self, same_name};
+use catena_cni::error::code;
+use catena_cni::json::same_name;
 use serde_json::{Map, Value};
 
 use super::NodeError;
+use super::place::At;
+use super::problem::{Problem, Refused, short};
 use super::repeated::repeated;
 
-/// Everything that is wrong with a document.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
-    /// Whether a key is unknown or not supported; else only values are wrong.
-    pub unknown_key: bool,
-    /// Every problem, each naming its key.
-    pub problems: Vec<String>,
-}
-
-/// What is wrong with a file, all of it.
+/// What is wrong with a document, all of it.
 #[derive(Debug, Default)]
-pub(super) struct Problems {
-    keys: Vec<String>,
-    values: Vec<String>,
-}
+pub(super) struct Problems(Vec<Problem>);
 
 impl Problems {
-    pub(super) fn key(&mut self, text: String) {
-        self.keys.push(text);
+    pub(super) fn add(&mut self, problem: Problem) {
+        self.0.push(problem);
     }
 
-    pub(super) fn value(&mut self, text: String) {
-        self.values.push(text);
+    pub(super) fn value(&mut self, at: &At<'_>, text: String) {
+        self.add(Problem::value(at, text));
     }
 
     /// Notes every key that an object of the text has more than once.
     pub(super) fn repeated_keys(&mut self, json: &[u8]) {
         for place in repeated(json) {
-            self.value(format!("{place} is there more than once; keep one of them"));
+            let text = format!("{} is there more than once; keep one of them", place.text);
+            self.add(Problem { pointer: place.pointer, code: code::INVALID_CONFIG, text });
         }
     }
 
-    pub(super) fn into_texts(mut self) -> Vec<String> {
-        self.keys.append(&mut self.values);
-        self.keys
+    /// Unknown keys first: their code leads.
+    pub(super) fn into_vec(mut self) -> Vec<Problem> {
+        self.0.sort_by_key(|problem| problem.code != code::UNSUPPORTED_FIELD);
+        self.0
     }
 
-    /// None if there were none.
-    pub(super) fn refused(self) -> Option<Refused> {
-        let unknown_key = !self.keys.is_empty();
-        let problems = self.into_texts();
-        (!problems.is_empty()).then_some(Refused { unknown_key, problems })
+    /// Ok if there were none.
+    pub(super) fn refused(self) -> Result<(), Refused> {
+        let problems = self.into_vec();
+        if problems.is_empty() { Ok(()) } else { Err(Refused(problems)) }
     }
 
     /// Ok if there were none.
     pub(super) fn finish(self, path: &Path) -> Result<(), NodeError> {
-        let path = path.to_owned();
-        match self.refused() {
-            None => Ok(()),
-            Some(Refused { unknown_key: true, problems }) => Err(NodeError::Key { path, problems }),
-            Some(Refused { unknown_key: false, problems }) => Err(NodeError::Value { path, problems }),
-        }
+        self.refused().map_err(|Refused(problems)| NodeError::Content { path: path.to_owned(), problems })
+    }
+
+    #[cfg(test)]
+    pub(super) fn into_texts(self) -> Vec<String> {
+        self.into_vec().into_iter().map(|problem| problem.text).collect()
     }
 }
 
 /// A JSON object and where it stands. Keys that nobody asked for are reported by [`Object::end`].
 #[derive(Debug)]
 pub(super) struct Object<'a> {
-    at: String,
+    at: At<'a>,
     map: &'a Map<String, Value>,
     known: Vec<&'static str>,
     any_case: bool,
@@ -74,13 +66,11 @@ pub(super) struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    pub(super) fn new(at: &str, value: &'a Value, problems: &mut Problems) -> Option<Self> {
+    pub(super) fn new(at: At<'a>, value: &'a Value, problems: &mut Problems) -> Option<Self> {
         match value.as_object() {
-            Some(map) => {
-                Some(Self { at: at.to_owned(), map, known: Vec::new(), any_case: false, extensions: false })
-            }
+            Some(map) => Some(Self { at, map, known: Vec::new(), any_case: false, extensions: false }),
             None => {
-                problems.value(wrong(at, "an object", value));
+                problems.add(Problem::wrong(&at, "an object", value));
                 None
             }
         }
@@ -96,16 +86,17 @@ impl<'a> Object<'a> {
         Self { extensions: true, ..self }
     }
 
-    /// Where `key` of this object stands.
-    pub(super) fn path(&self, key: &str) -> String {
-        if self.at.is_empty() { key.to_owned() } else { format!("{}.{key}", self.at) }
+    /// Where `key` of this object stands, as the document spells it.
+    pub(super) fn at<'s>(&'s self, key: &'s str) -> At<'s> {
+        let spelt = self.map.keys().rev().find(|other| self.any_case && same_name(other, key));
+        self.at.member(spelt.map_or(key, String::as_str))
     }
 
     pub(super) fn get(&mut self, key: &'static str) -> Option<&'a Value> {
         if !self.known.contains(&key) {
             self.known.push(key);
         }
-        if self.any_case { json::get(self.map, key) } else { self.map.get(key) }
+        if self.any_case { catena_cni::json::get(self.map, key) } else { self.map.get(key) }
     }
 
     /// A value of `key` that `read` accepts; anything else is a problem that says `expected`.
@@ -119,7 +110,7 @@ impl<'a> Object<'a> {
         let value = self.get(key)?;
         let read = read(value);
         if read.is_none() {
-            problems.value(wrong(&self.path(key), expected, value));
+            problems.add(Problem::wrong(&self.at(key), expected, value));
         }
         read
     }
@@ -141,23 +132,12 @@ impl<'a> Object<'a> {
             let is_extension = self.extensions && key.contains('.');
             if !is_extension && !self.known.iter().any(is_known) {
                 let known = self.known.join(", ");
-                problems.key(format!("unknown key {} = {}; known are {known}", self.path(key), short(value)));
+                let at = self.at.member(key);
+                problems.add(Problem::key(
+                    &at,
+                    format!("unknown key {at} = {}; known are {known}", short(value)),
+                ));
             }
         }
-    }
-}
-
-/// The text for a value of the wrong kind.
-pub(super) fn wrong(at: &str, expected: &str, value: &Value) -> String {
-    let at = if at.is_empty() { "the document" } else { at };
-    format!("{at} must be {expected}, not {}", short(value))
-}
-
-/// A value as a message shows it.
-pub(super) fn short(value: &Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(60) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text,
     }
 }

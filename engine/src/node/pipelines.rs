@@ -2,7 +2,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::object::{Object, Problems, wrong};
+use super::object::{Object, Problems};
+use super::place::At;
+use super::problem::Problem;
 use super::{Entry, ModuleName};
 
 /// Which pipelines the node has, what always runs around them, and what a config on stdin may choose.
@@ -65,7 +67,7 @@ impl Pipelines {
             .read("defaultPipeline", "the name of a pipeline", problems, |value| value.as_str())
             .map(str::to_owned);
         if let Some(name) = &default {
-            pipelines.check_name("defaultPipeline", name, problems);
+            pipelines.check_name(At::Document.member("defaultPipeline"), name, problems);
         }
         pipelines.default = default;
         let stdin = object.read(
@@ -76,8 +78,8 @@ impl Pipelines {
         );
         pipelines.stdin = stdin.unwrap_or_default();
         if let StdinPipelines::These(names) = &pipelines.stdin {
-            for name in names {
-                pipelines.check_name("stdinPipelines", name, problems);
+            for (index, name) in names.iter().enumerate() {
+                pipelines.check_name(At::Document.member("stdinPipelines").element(index), name, problems);
             }
         }
         pipelines.check_once(problems);
@@ -93,12 +95,13 @@ impl Pipelines {
         names.join(", ")
     }
 
-    fn check_name(&self, key: &str, name: &str, problems: &mut Problems) {
+    fn check_name(&self, at: At<'_>, name: &str, problems: &mut Problems) {
         if name != Self::DEFAULT && !self.named.contains_key(name) {
-            problems.value(format!(
-                "{key}: there is no pipeline {name:?}; add it to pipelines, or name one of {}",
+            let text = format!(
+                "{at}: there is no pipeline {name:?}; add it to pipelines, or name one of {}",
                 self.names()
-            ));
+            );
+            problems.value(&at, text);
         }
     }
 
@@ -107,11 +110,16 @@ impl Pipelines {
         for (name, entries) in &self.named {
             for (index, entry) in entries.iter().enumerate() {
                 if entry.config.is_some() && self.baseline.has(&entry.stage) {
-                    problems.value(format!(
-                        "pipelines.{name}[{index}].config: stage {} is in the baseline, which alone decides its \
-                         config; remove it here, or the stage from the baseline",
+                    let pipelines = At::Document.member("pipelines");
+                    let (at, config) = (pipelines.member(name), "config");
+                    let at = at.element(index);
+                    let at = at.member(config);
+                    let text = format!(
+                        "{at}: stage {} is in the baseline, which alone decides its config; remove it here, or the \
+                         stage from the baseline",
                         entry.stage
-                    ));
+                    );
+                    problems.value(&at, text);
                 }
             }
         }
@@ -121,10 +129,12 @@ impl Pipelines {
 impl Baseline {
     fn read(value: &Value, problems: &mut Problems) -> Self {
         let mut baseline = Self::default();
-        let Some(mut object) = Object::new("baseline", value, problems) else { return baseline };
+        let Some(mut object) = Object::new(At::Member(&At::Document, "baseline"), value, problems) else {
+            return baseline;
+        };
         for (key, slot) in [("before", &mut baseline.before), ("after", &mut baseline.after)] {
             if let Some(entries) = object.get(key) {
-                *slot = Entry::read_all(&object.path(key), entries, problems);
+                *slot = Entry::read_all(&object.at(key), entries, problems);
             }
         }
         object.end(problems);
@@ -152,16 +162,16 @@ impl StdinPipelines {
 }
 
 fn read_named(value: &Value, problems: &mut Problems) -> BTreeMap<String, Vec<Entry>> {
-    let mut named = BTreeMap::new();
+    let (mut named, pipelines) = (BTreeMap::new(), At::Document.member("pipelines"));
     let Some(map) = value.as_object() else {
-        problems.value(wrong("pipelines", "an object of pipelines by name", value));
+        problems.add(Problem::wrong(&pipelines, "an object of pipelines by name", value));
         return named;
     };
     for (name, entries) in map {
-        let at = format!("pipelines.{name}");
+        let at = pipelines.member(name);
         // The same characters as a module's, so that a name can stand anywhere.
         if ModuleName::parse(name).is_none() {
-            problems.value(format!("{at}: a pipeline's name is 1 to 64 of a-z, 0-9, '.', '_', '-'"));
+            problems.value(&at, format!("{at}: a pipeline's name is 1 to 64 of a-z, 0-9, '.', '_', '-'"));
         }
         named.insert(name.clone(), Entry::read_all(&at, entries, problems));
     }
@@ -176,7 +186,7 @@ mod tests {
 
     fn read(value: &Value) -> (Pipelines, Vec<String>) {
         let mut problems = Problems::default();
-        let mut object = Object::new("", value, &mut problems).unwrap();
+        let mut object = Object::new(At::Document, value, &mut problems).unwrap();
         let pipelines = Pipelines::read(&mut object, &mut problems);
         object.end(&mut problems);
         (pipelines, problems.into_texts())
@@ -218,7 +228,7 @@ mod tests {
             "pipelines.a[1].stage",
             "pipelines.b must be an array",
             "defaultPipeline: there is no pipeline \"c\"",
-            "stdinPipelines: there is no pipeline \"d\"",
+            "stdinPipelines[0]: there is no pipeline \"d\"",
             "unknown key baseline.before[0].speed",
             "baseline.after must be an array",
             "unknown key baseline.between",

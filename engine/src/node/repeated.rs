@@ -3,13 +3,24 @@
 
 use std::collections::BTreeSet;
 
+use super::place::At;
+
 enum Frame {
     Object { seen: BTreeSet<String>, key: String, expects_key: bool },
     Array { index: usize },
 }
 
+/// Where a repeated key stands.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Repeated {
+    /// As the other problems of a file name places: `modules.x.grants`, `pipelines.p[0].stage`.
+    pub text: String,
+    /// As a JSON pointer.
+    pub pointer: String,
+}
+
 /// The places of repeated keys, one for each repetition. What is no JSON has none; whoever reads it says so.
-pub(super) fn repeated(json: &[u8]) -> Vec<String> {
+pub fn repeated(json: &[u8]) -> Vec<Repeated> {
     let mut frames: Vec<Frame> = Vec::new();
     let mut found = Vec::new();
     let mut at = 0;
@@ -58,21 +69,24 @@ fn end_of_string(json: &[u8], mut at: usize) -> usize {
     json.len()
 }
 
-/// As the other problems of a file name places: `modules.x.grants`, `pipelines.p[0].stage`.
-fn place(frames: &[Frame]) -> String {
-    let mut place = String::new();
+fn place(frames: &[Frame]) -> Repeated {
+    let (mut text, mut pointer) = (String::new(), String::new());
     for frame in frames {
         match frame {
             Frame::Object { key, .. } => {
-                if !place.is_empty() {
-                    place.push('.');
+                if !text.is_empty() {
+                    text.push('.');
                 }
-                place.push_str(key);
+                text.push_str(key);
+                pointer.push_str(&At::Document.member(key).pointer());
             }
-            Frame::Array { index } => place.push_str(&format!("[{index}]")),
+            Frame::Array { index } => {
+                text.push_str(&format!("[{index}]"));
+                pointer.push_str(&At::Document.element(*index).pointer());
+            }
         }
     }
-    place
+    Repeated { text, pointer }
 }
 
 #[cfg(test)]
@@ -93,8 +107,15 @@ mod tests {
             ("\"a", &[]),
             ("}]{", &[]),
         ] {
-            assert_eq!(repeated(json.as_bytes()), places, "{json}");
+            let found: Vec<String> = repeated(json.as_bytes()).into_iter().map(|place| place.text).collect();
+            assert_eq!(found, places, "{json}");
         }
+    }
+
+    #[test]
+    fn the_place_is_a_pointer_too() {
+        let found = repeated(br#"{"p": {"a/b": [{}, {"stage": "a", "stage": "b"}]}}"#);
+        assert_eq!(found[0].pointer, "/p/a~1b/1/stage");
     }
 
     proptest! {
@@ -105,7 +126,7 @@ mod tests {
 
         #[test]
         fn what_serde_writes_has_none(keys in prop::collection::btree_map(".*", ".*", 0..5)) {
-            prop_assert_eq!(repeated(&serde_json::to_vec(&keys).unwrap()), Vec::<String>::new());
+            prop_assert_eq!(repeated(&serde_json::to_vec(&keys).unwrap()), []);
         }
     }
 }

@@ -208,6 +208,7 @@ fn pod(args: &str) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::At;
 
     #[test]
     fn the_context_names_pod_and_attachment() {
@@ -249,7 +250,7 @@ mod tests {
             secondary_defaults: "keep".into(),
             annotations: annotations(&runtime_config),
         };
-        let grants = Grants::parse("", &json!({"annotations": ["example.com/a", "n"]})).unwrap();
+        let grants = Grants::parse(At::Document, &json!({"annotations": ["example.com/a", "n"]})).unwrap();
         let value: Value = serde_json::from_str(&context.text(&grants)).unwrap();
         assert_eq!(value["annotations"], json!({"example.com/a": "1"}));
         let value: Value = serde_json::from_str(&context.text(&Grants::default())).unwrap();

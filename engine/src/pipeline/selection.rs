@@ -5,7 +5,10 @@ use std::sync::Arc;
 use catena_cni::error::code;
 
 use crate::cni::PipelineRef;
-use crate::node::{Entry, EntryMode, ModuleName, ModuleRule, NodeConfig, OnError, Pipelines, StdinPipelines};
+use crate::node::{
+    At, Entry, EntryMode, ModuleName, ModuleRule, NodeConfig, OnError, Pipelines, Problem, Refused,
+    StdinPipelines,
+};
 use crate::wasm::{Export, Module, ModuleError, Modules, preparer};
 
 /// The pipeline that runs where nothing else is said.
@@ -41,18 +44,28 @@ pub enum SelectionError {
         allowed: String,
     },
     /// Entries say what only the node may say.
-    #[error("{}", .0.join("; "))]
-    Entries(Vec<String>),
-    /// A module cannot be used.
-    #[error("{place} ({stage}): {source}")]
-    Module {
-        /// Where the entry stands.
-        place: String,
-        /// The stage's name.
-        stage: String,
-        /// The cause.
-        source: Box<ModuleError>,
+    #[error(transparent)]
+    Entries(#[from] Refused),
+    /// Modules cannot be used; the first of them decides the code.
+    #[error("{first}{}", .others.iter().map(|other| format!("; {other}")).collect::<String>())]
+    Modules {
+        /// The first entry's.
+        first: Unusable,
+        /// Those of further entries.
+        others: Vec<Unusable>,
     },
+}
+
+/// Why the module of an entry cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{place} ({stage}): {source}")]
+pub struct Unusable {
+    /// Where the entry stands.
+    pub place: String,
+    /// The stage's name.
+    pub stage: String,
+    /// The cause.
+    pub source: Box<ModuleError>,
 }
 
 impl SelectionError {
@@ -61,7 +74,7 @@ impl SelectionError {
         match self {
             Self::Unknown { .. } => code::INVALID_CONFIG,
             Self::NotAllowed { .. } | Self::Entries(_) => code::DENIED,
-            Self::Module { source, .. } => source.code(),
+            Self::Modules { first, .. } => first.source.code(),
         }
     }
 }
@@ -145,13 +158,16 @@ impl Stage {
 }
 
 fn load(chosen: Vec<Chosen>, modules: &Modules) -> Result<Vec<Stage>, SelectionError> {
-    let load = |Chosen { place, entry, baseline }: Chosen| {
-        let module = modules.get(&entry.stage).map_err(|source| SelectionError::Module {
-            place,
-            stage: entry.stage.clone(),
-            source: Box::new(source),
-        })?;
-        Ok(Stage {
+    let (mut stages, mut unusable) = (Vec::with_capacity(chosen.len()), Vec::new());
+    for Chosen { place, entry, baseline } in chosen {
+        let module = match modules.get(&entry.stage) {
+            Ok(module) => module,
+            Err(source) => {
+                unusable.push(Unusable { place, stage: entry.stage, source: Box::new(source) });
+                continue;
+            }
+        };
+        stages.push(Stage {
             name: entry.stage,
             module,
             config: entry.config.map_or_else(|| "{}".to_owned(), |config| config.to_string()),
@@ -160,9 +176,13 @@ fn load(chosen: Vec<Chosen>, modules: &Modules) -> Result<Vec<Stage>, SelectionE
             on_error: entry.on_error,
             mode: entry.mode,
             baseline,
-        })
-    };
-    chosen.into_iter().map(load).collect()
+        });
+    }
+    let mut unusable = unusable.into_iter();
+    match unusable.next() {
+        None => Ok(stages),
+        Some(first) => Err(SelectionError::Modules { first, others: unusable.collect() }),
+    }
 }
 
 /// The entries in order, the baseline around what was selected. A stage of the baseline runs once, as the baseline
@@ -248,9 +268,9 @@ fn not_allowed(pipelines: &Pipelines, asked: &str) -> SelectionError {
 
 /// What an entry from stdin may not say of a stage.
 fn check_stdin(entries: &[Entry], node: &NodeConfig) -> Result<(), SelectionError> {
-    let mut problems = Vec::new();
+    let (mut problems, pipeline) = (Vec::new(), At::Document.member("pipeline"));
     for (index, entry) in entries.iter().enumerate() {
-        let stage = &entry.stage;
+        let (stage, at) = (&entry.stage, pipeline.element(index));
         let rule = rule(node, stage);
         if entry.config.is_some() {
             let decided = if node.pipelines.baseline.has(stage) {
@@ -260,20 +280,23 @@ fn check_stdin(entries: &[Entry], node: &NodeConfig) -> Result<(), SelectionErro
                 locked.then(|| format!("modules.{stage}.config in /etc/catena/node.json is locked"))
             };
             if let Some(why) = decided {
-                problems.push(format!(
-                    "pipeline[{index}].config of stage {stage}: {why}, so the node alone decides its config; leave \
-                     config out"
-                ));
+                let at = at.member("config");
+                let text = format!(
+                    "{at} of stage {stage}: {why}, so the node alone decides its config; leave config out"
+                );
+                problems.push(Problem::value(&at, text));
             }
         }
         if entry.on_error == OnError::Skip && rule.is_some_and(|rule| !rule.allow_skip) {
-            problems.push(format!(
-                "pipeline[{index}].onError of stage {stage}: modules.{stage}.allowSkip in /etc/catena/node.json is \
-                 false, so its failure cannot be skipped; leave onError out"
-            ));
+            let at = at.member("onError");
+            let text = format!(
+                "{at} of stage {stage}: modules.{stage}.allowSkip in /etc/catena/node.json is false, so its failure \
+                 cannot be skipped; leave onError out"
+            );
+            problems.push(Problem::value(&at, text));
         }
     }
-    if problems.is_empty() { Ok(()) } else { Err(SelectionError::Entries(problems)) }
+    if problems.is_empty() { Ok(()) } else { Err(Refused(problems).into()) }
 }
 
 /// What an entry said that a stage of the baseline does not hear.
@@ -310,7 +333,9 @@ mod tests {
     }
 
     fn inline(entries: Value) -> PipelineRef {
-        PipelineRef::Inline(Entry::parse_all("pipeline", entries.as_array().unwrap()).unwrap())
+        PipelineRef::Inline(
+            Entry::parse_all(&At::Document.member("pipeline"), entries.as_array().unwrap()).unwrap(),
+        )
     }
 
     /// `place stage config` of each.

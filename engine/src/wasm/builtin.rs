@@ -41,7 +41,7 @@ mod tests {
     use std::borrow::Cow;
 
     use super::*;
-    use crate::node::{Grants, Limits};
+    use crate::node::{At, Grants, Limits};
     use crate::routes::kernel::Scope;
     use crate::wasm::{Call, Document, Facts, Host, Mode, Module, Outcome, StageError};
 
@@ -57,7 +57,7 @@ mod tests {
             exports: builtin.exports.to_vec(),
             imports: builtin.imports.to_vec(),
             wants: Grants::default(),
-            grants: Grants::parse("", &serde_json::from_str(&grants).unwrap()).unwrap(),
+            grants: Grants::parse(At::Document, &serde_json::from_str(&grants).unwrap()).unwrap(),
         };
         Module::builtin(facts, Limits::default(), builtin)
     }

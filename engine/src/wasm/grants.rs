@@ -197,9 +197,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::node::At;
 
     fn grants(value: Value) -> Grants {
-        Grants::parse("", &value).unwrap()
+        Grants::parse(At::Document, &value).unwrap()
     }
 
     fn document(value: &Value) -> Document {

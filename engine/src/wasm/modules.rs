@@ -7,7 +7,7 @@ use super::engine::engine;
 use super::error::ModuleError;
 use super::module::{Facts, Module};
 use crate::node::{
-    Digest, Grants, Installed, ModuleLock, ModuleName, ModuleRule, NodeConfig, OwnedDir, Root,
+    At, Digest, Grants, Installed, ModuleLock, ModuleName, ModuleRule, NodeConfig, OwnedDir, Root,
 };
 
 /// All modules of the node, loaded when they are first asked for.
@@ -203,5 +203,5 @@ fn builtin_wants(builtin: &Builtin) -> Result<Grants, ModuleError> {
         cause: format!("what it wants cannot be read: {cause}"),
     };
     let value = serde_json::from_str(builtin.wants).map_err(|error| bad(error.to_string()))?;
-    Grants::parse("wants", &value).map_err(|problems| bad(problems.join("; ")))
+    Grants::parse(At::Document.member("wants"), &value).map_err(|refused| bad(refused.to_string()))
 }

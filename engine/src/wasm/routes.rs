@@ -492,6 +492,7 @@ mod tests {
 
     use super::wit::Host as _;
     use super::*;
+    use crate::node::At;
     use crate::node::Limits;
     use crate::routes::backend::Backend;
     use crate::routes::journal::Journal;
@@ -534,7 +535,7 @@ mod tests {
     }
 
     fn again(grant: Value) -> State {
-        let grants = Grants::parse("", &json!({ "routes": grant })).unwrap();
+        let grants = Grants::parse(At::Document, &json!({ "routes": grant })).unwrap();
         let mut host = Host::new("c1", Scope::default(), false);
         host.backend = Backend::kernel(&Netns::current().unwrap());
         let mine = host.backend.table("links").unwrap().find_link("mine").unwrap().unwrap();
@@ -851,7 +852,7 @@ mod tests {
 
     /// On a recorded table with one link.
     fn recorded() -> State {
-        let grants = Grants::parse("", &json!({"routes": {"ops": ["read", "add"]}})).unwrap();
+        let grants = Grants::parse(At::Document, &json!({"routes": {"ops": ["read", "add"]}})).unwrap();
         let mut host = Host::new("c1", Scope { links: vec![2], tables: Vec::new() }, false);
         let links = vec![Link::simulated(2, "mine")];
         host.backend = Backend::recorded(catena_routes::Snapshot { links, ..Default::default() });
@@ -942,7 +943,7 @@ mod tests {
 
     #[test]
     fn without_a_namespace_every_call_fails() {
-        let grants = Grants::parse("", &json!({"routes": {"ops": ["read"]}})).unwrap();
+        let grants = Grants::parse(At::Document, &json!({"routes": {"ops": ["read"]}})).unwrap();
         let host = Host::new("c1", Scope::default(), false);
         let mut state = State::new(host, "gw".into(), Arc::new(grants), Limits::default(), None);
         let filter = wit::Filter { family: wit::Family::Ipv4, default_only: true, table: 254 };

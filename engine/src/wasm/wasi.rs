@@ -198,6 +198,7 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::At;
     use crate::routes::kernel::Scope;
 
     #[test]
@@ -230,7 +231,8 @@ mod tests {
 
     #[test]
     fn a_granted_folder_must_be_there() {
-        let grants = Grants::parse("", &serde_json::json!({"dirs": {"/nowhere/at/all": "ro"}})).unwrap();
+        let grants =
+            Grants::parse(At::Document, &serde_json::json!({"dirs": {"/nowhere/at/all": "ro"}})).unwrap();
         let error = Wasi::new("x", &grants, &Host::new("c", Scope::default(), false)).err().unwrap();
         assert_eq!(error.code(), 104);
         let text = error.to_string();

@@ -10,7 +10,7 @@ use catena::attach::entry::{Entry, Event, Intended, SCHEMA, line};
 use catena::attach::recording::Recording;
 use catena::cni::{CniError, Command, Conf, Invocation, Request, Target};
 use catena::delegate::{DeviceInfoFile, Versions, cache};
-use catena::node::{Grants, Limits, ModuleLock, NodeConfig};
+use catena::node::{At, Grants, Limits, ModuleLock, NodeConfig};
 use catena::pipeline::intent::Intent;
 use catena::wasm::{Document, Outcome, grants};
 use catena_cni::identifier::{ContainerId, IfName};
@@ -188,7 +188,7 @@ fn all_grants() -> Grants {
     let all = json!({
         "publish": ["example.com/a"], "result": ["routes", "dns", "ips", "interfaces"], "config": ["/ipam", "/plugins/0/mtu"],
     });
-    Grants::parse("", &all).expect("grants")
+    Grants::parse(At::Document, &all).expect("grants")
 }
 
 /// What a stage answers: a result, a tag, a publication.
@@ -250,8 +250,9 @@ pub(crate) fn module_lock(bytes: &[u8]) {
 /// What a module says that it wants, in its custom section.
 pub(crate) fn module_wants(bytes: &[u8]) {
     let Ok(value) = serde_json::from_slice(bytes) else { return };
-    if let Ok(grants) = Grants::parse("catena:wants", &value) {
-        assert_eq!(Grants::parse("catena:wants", &grants.to_value()), Ok(grants));
+    let at = At::Document.member("catena:wants");
+    if let Ok(grants) = Grants::parse(at, &value) {
+        assert_eq!(Grants::parse(at, &grants.to_value()), Ok(grants));
     }
 }
 

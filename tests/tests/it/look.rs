@@ -165,14 +165,29 @@ fn forget_takes_all_or_nothing() {
     assert!(refused.exit == Some(1) && refused.stderr.contains("eth1 of network"), "{}", refused.stderr);
     assert_eq!(files(), all, "nothing is forgotten while one is attached");
 
-    // A file of the node that cannot be removed is told as one.
+    // A file of the node that cannot be removed keeps its entry, and only that.
     world.sh(&format!("mv {file} {file}.kept; mkdir {file}; touch {file}/x"));
-    let stuck = world.run(CATENACTL, &["forget", &pod.id, "--force"]);
-    assert!(stuck.exit == Some(3) && stuck.stderr.contains(DEVICES), "{}", stuck.stderr);
+    let stuck = world.run(CATENACTL, &["forget", &pod.id, "--force", "--json"]);
+    assert_eq!(stuck.exit, Some(3), "{}{}", stuck.stdout, stuck.stderr);
+    let report: Value = serde_json::from_str(&stuck.stdout).expect("JSON");
+    assert!(report["forgotten"].as_array().is_some_and(|forgotten| forgotten.len() == 1), "{report:#}");
+    assert!(report["left"][0]["entry"].as_str().is_some_and(|entry| entry.contains("a-first")), "{report:#}");
+    assert!(report["left"][0]["errors"].to_string().contains(DEVICES), "{report:#}");
+    for removed in report["removed"].as_array().expect("a list") {
+        let path = removed.as_str().expect("a path");
+        let cached = path.starts_with("/var/lib/cni/");
+        assert!(cached || all.1.contains_key(path) || all.2.contains_key(path), "{path} was there");
+        assert_eq!(world.sh(&format!("ls {path} 2>/dev/null || true")), "", "{path} went");
+    }
+    assert_eq!(world.run(CATENACTL, &["show", &pod.id]).exit, Some(0), "one is still there");
+    let text = world.run(CATENACTL, &["forget", &pod.id]);
+    assert!(text.exit == Some(3) && text.stdout.contains("run this again"), "{}", text.stdout);
     world.sh(&format!("rm -r {file}; mv {file}.kept {file}"));
-    // What went before it need not be forgotten again.
-    let report = json_of(&world, &["forget", &pod.id, "--force"]);
+    // Again, it ends.
+    let report = json_of(&world, &["forget", &pod.id]);
     assert!(report["forgotten"].to_string().contains("a-first"), "{report:#}");
+    assert_eq!(report["left"], json!([]), "{report:#}");
+    assert_eq!(world.run(CATENACTL, &["show", &pod.id]).exit, Some(1));
     assert_eq!(world.sh(&format!("ls {DEVICES}")), "");
     other.del(&attached, Some(&second));
     world.sh(&scripted::delete_script(2));

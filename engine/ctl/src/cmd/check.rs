@@ -1,18 +1,19 @@
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use catena::attach::session::not_allowed;
-use catena::cni::{CniError, Conf, PipelineRef};
+use catena::cni::{CniError, Conf, PipelineRef, Problems};
 use catena::delegate::Command;
-use catena::node::{Entry, ModuleName, NodeConfig, NodeError, Paths, Root};
-use catena::pipeline::selection::Pipeline;
+use catena::node::{At, Entry, ModuleName, NodeConfig, Paths, Refused, Root};
+use catena::pipeline::selection::{Pipeline, SelectionError};
 use catena::wasm::{Export, Host, ModuleError, Modules};
 use catena_cni::identifier::IfName;
 use catena_routes::Scope;
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::output::{Report, line};
-use crate::problem::{Problem, pointer};
+use crate::output::{Exit, Report, line};
+use crate::problem::Problem;
 use crate::store;
 
 /// Check CNI configs, node.json, pipelines, grants and installed modules, and name every problem at once
@@ -48,7 +49,8 @@ impl Check {
         for file in &self.files {
             check_conf(file, &node, modules.as_ref(), &mut problems);
         }
-        problems.dedup();
+        let mut told = HashSet::new();
+        problems.retain(|problem| told.insert(problem.clone()));
 
         let mut text = String::new();
         for problem in &problems {
@@ -59,36 +61,33 @@ impl Check {
             let checked: Vec<String> = std::iter::once(path.display().to_string()).chain(files).collect();
             line(&mut text, "ok", &checked.join(", "));
         }
-        let negative = !problems.is_empty();
+        let exit = Exit::negative(!problems.is_empty());
         Ok(Report {
             text,
             json: json!({ "problems": problems.iter().map(Problem::to_value).collect::<Value>() }),
-            negative,
+            exit,
         })
     }
 
-    /// The node's file; where it is wrong, what is wrong is noted and the rest is checked with the defaults.
+    /// What the node's file says. What is wrong in it is noted, and the rest is checked all the same.
     fn node_config(&self, root: &Root, path: &Path, problems: &mut Vec<Problem>) -> NodeConfig {
-        let read = match &self.node {
-            None => NodeConfig::load(root),
-            Some(file) => match std::fs::read(file) {
-                Ok(bytes) => NodeConfig::parse(file, &bytes),
-                Err(error) => {
-                    problems.push(unreadable(file, &error));
-                    return NodeConfig::default();
-                }
-            },
+        let bytes = match &self.node {
+            None => NodeConfig::bytes(root).map_err(|error| Problem::new(path, "", &error.to_string())),
+            Some(file) => std::fs::read(file).map(Some).map_err(|error| unreadable(file, &error)),
         };
-        match read {
-            Ok(node) => return node,
-            Err(NodeError::Key { problems: found, .. } | NodeError::Value { problems: found, .. }) => {
-                let document = std::fs::read(path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-                let document = document.unwrap_or_default();
-                problems.extend(found.iter().map(|text| Problem::new(path, &pointer(text, &document), text)));
+        let read = bytes.and_then(|bytes| match bytes {
+            None => Ok(NodeConfig::default()),
+            Some(bytes) => {
+                let read = NodeConfig::parse_leniently(path, &bytes);
+                let (node, found) = read.map_err(|error| Problem::new(path, "", &error.to_string()))?;
+                problems.extend(found.iter().map(|found| Problem::new(path, &found.pointer, &found.text)));
+                Ok(node)
             }
-            Err(error) => problems.push(Problem::new(path, "", &error.to_string())),
-        }
-        NodeConfig::default()
+        });
+        read.unwrap_or_else(|problem| {
+            problems.push(problem);
+            NodeConfig::default()
+        })
     }
 }
 
@@ -119,6 +118,10 @@ fn check_node(
     let counts = |name: &str| only.is_none_or(|only| only == name);
     for (name, rule) in node.modules.iter().filter(|(name, _)| counts(name.as_str())) {
         let at = format!("/modules/{name}");
+        // What it would get is not known where that cannot be read.
+        if problems.iter().any(|problem| problem.is_within(path, &at)) {
+            continue;
+        }
         if let Err(error) = modules.get(name.as_str()) {
             problems.push(module_problem(path, &at, &error));
         } else if let Some(config) = &rule.config {
@@ -144,6 +147,10 @@ fn check_entry(
     modules: &Modules,
     problems: &mut Vec<Problem>,
 ) {
+    // That none can be read has been told.
+    if entry.stage.is_empty() {
+        return;
+    }
     match modules.get(&entry.stage) {
         Err(error) => problems.push(module_problem(path, &format!("{at}/stage"), &error)),
         Ok(_) => {
@@ -153,6 +160,9 @@ fn check_entry(
                 return;
             }
             let config = entry.config.clone().unwrap_or_else(|| json!({}));
+            if problems.iter().any(|problem| problem.is_within(path, &format!("{at}/config"))) {
+                return;
+            }
             judge(path, &format!("{at}/config"), &entry.stage, &config, modules, problems);
         }
     }
@@ -218,23 +228,42 @@ fn check_conf(file: &Path, node: &NodeConfig, modules: Option<&Modules>, problem
         ));
     }
     for (at, conf) in own {
-        let parsed = Conf::parse(conf.to_string().as_bytes(), Command::Add);
-        for text in texts(&conf, parsed.as_ref(), node) {
-            problems.push(Problem::new(file, &format!("{at}{}", pointer(&text, &conf)), &text));
+        let place = |pointer: &str| {
+            // These two a plugin has from its list.
+            let of_list = !at.is_empty() && matches!(pointer, "/name" | "/cniVersion");
+            if of_list { pointer.to_owned() } else { format!("{at}{pointer}") }
+        };
+        for error in refusals(&conf, node) {
+            let pointer = error.pointer.as_deref().unwrap_or_default();
+            problems.push(Problem::new(file, &place(pointer), &error.msg));
+            problems.extend(error.details.iter().map(|text| Problem::new(file, &place(pointer), text)));
         }
         // Whatever else is wrong.
         let (Some(pipeline), Some(modules)) = (selected(&conf), modules) else { continue };
+        let entries_at = spelt(&conf, "pipeline").pointer();
         if let PipelineRef::Inline(entries) = &pipeline {
             for (index, entry) in entries.iter().enumerate() {
-                check_entry(file, &format!("{at}/pipeline/{index}"), entry, node, modules, problems);
+                check_entry(file, &format!("{at}{entries_at}/{index}"), entry, node, modules, problems);
             }
         }
-        if let Err(error) = Pipeline::select(&pipeline, node, modules) {
-            let text = error.to_string();
+        match Pipeline::select(&pipeline, node, modules) {
+            Ok(_) => {}
+            Err(SelectionError::Entries(Refused(found))) => problems.extend(found.iter().map(|found| {
+                let inside = found.pointer.strip_prefix("/pipeline").unwrap_or(&found.pointer);
+                Problem::new(file, &place(&format!("{entries_at}{inside}")), &found.text)
+            })),
             // What is wrong with a module has been said at its own place.
-            if !problems.iter().any(|problem| text.ends_with(&problem.whole())) {
-                problems.push(Problem::new(file, &format!("{at}/pipeline"), &text));
+            Err(SelectionError::Modules { first, others }) => {
+                for unusable in
+                    std::iter::once(&first).chain(&others).filter(|unusable| !unusable.stage.is_empty())
+                {
+                    let text = unusable.source.to_string();
+                    if !problems.iter().any(|problem| problem.whole() == text) {
+                        problems.push(Problem::new(file, &place(&entries_at), &unusable.to_string()));
+                    }
+                }
             }
+            Err(error) => problems.push(Problem::new(file, &place(&entries_at), &error.to_string())),
         }
     }
 }
@@ -243,38 +272,36 @@ fn member<'a>(conf: &'a Value, key: &str) -> Option<&'a Value> {
     catena_cni::json::get(conf.as_object()?, key).filter(|value| !value.is_null())
 }
 
-/// The pipeline that a config selects, if that can be read.
+/// Where a member of a config stands, as the config spells it.
+fn spelt<'a>(conf: &'a Value, key: &'a str) -> At<'a> {
+    let same = |other: &&String| catena_cni::json::same_name(other, key);
+    let spelt = conf.as_object().and_then(|map| map.keys().rev().find(same));
+    At::Member(&At::Document, spelt.map_or(key, String::as_str))
+}
+
+/// The pipeline that a config selects, as far as it can be read.
 fn selected(conf: &Value) -> Option<PipelineRef> {
     match member(conf, "pipeline") {
         None => Some(PipelineRef::Default),
-        Some(Value::Array(entries)) => Entry::parse_all("pipeline", entries).ok().map(PipelineRef::Inline),
+        Some(Value::Array(entries)) => {
+            Some(PipelineRef::Inline(Entry::parse_each(&At::Document.member("pipeline"), entries).0))
+        }
         Some(name) => name.as_str().map(|name| PipelineRef::Named(name.to_owned())),
     }
 }
 
+/// More than anybody mends before the next look.
+const MOST: usize = 1000;
+
 /// What ADD would say against a config, each problem for itself: of what it is, of what it asks this node for.
-fn texts(conf: &Value, parsed: Result<&Conf, &CniError>, node: &NodeConfig) -> Vec<String> {
-    let mut texts = Vec::new();
-    // ADD joins these to one.
-    let entries = member(conf, "pipeline").and_then(Value::as_array);
-    let entries = entries
-        .and_then(|entries| Entry::parse_all("pipeline", entries).err())
-        .map(|refused| refused.problems)
-        .unwrap_or_default();
-    if let Err(error) = parsed {
-        let joined = entries.join("; ");
-        let others = error
-            .details
-            .iter()
-            .map(|text| text.rsplit_once(" (code ").map_or(text.as_str(), |(text, _)| text));
-        let found = std::iter::once(error.msg.as_str()).chain(others);
-        texts.extend(found.filter(|text| *text != joined).map(str::to_owned));
-    }
-    texts.extend(entries);
-    if let Ok(conf) = parsed {
+fn refusals(conf: &Value, node: &NodeConfig) -> Vec<CniError> {
+    let mut problems = Problems::at_most(MOST);
+    let parsed = Conf::read(conf.to_string().as_bytes(), Command::Add, &mut problems);
+    if let Some(conf) = &parsed
         // The runtime's own name for the primary is known to nobody here, so it is none that anybody asks for.
-        let names = IfName::parse("primary").ok().map(|primary| conf.interfaces(&primary));
-        texts.extend(names.and_then(Result::err).map(|error| error.msg));
+        && let Ok(primary) = IfName::parse("primary")
+    {
+        problems.take(conf.interfaces(&primary));
     }
     type Allows = fn(&Paths, &Path) -> bool;
     let allowed: [(&str, &str, Allows); 3] = [
@@ -287,10 +314,10 @@ fn texts(conf: &Value, parsed: Result<&Conf, &CniError>, node: &NodeConfig) -> V
         // What is no absolute path has been told above.
         let Some(path) = asked.map(Path::new).filter(|path| path.is_absolute()) else { continue };
         if !allows(&node.paths, path) {
-            texts.push(not_allowed(key, path, list).msg);
+            problems.add(not_allowed(&spelt(conf, key), path, list));
         }
     }
-    texts
+    problems.into_vec()
 }
 
 /// A plugin as the runtime sends it: name and version of the list, and the result of the plugins before it.

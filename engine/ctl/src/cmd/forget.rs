@@ -1,22 +1,23 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use catena::attach::delete::mode;
 use catena::attach::entry::Entry;
-use catena::attach::ledger::{Found, Ledger};
+use catena::attach::ledger::{Found, Ledger, Slot};
 use catena::delegate::{DeviceInfoFile, cache};
 use catena::node::Root;
 use catena::report::status::StatusFile;
 use catena::wasm::Mode;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::output::{Report, line};
+use crate::output::{Exit, Report, line};
 
 /// End what is recorded for a container whose DEL cannot succeed
 ///
 /// The entry, the cached results, the device information and the status file go; no delegate is called, so what the
-/// plugins hold (addresses, links outside the pod) stays and is yours to clean up.
+/// plugins hold (addresses, links outside the pod) stays and is yours to clean up. Where a file cannot be removed its
+/// entry stays, what went and what is left is told, and running this again finishes. Exit status 3 then.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Forget {
     /// The container's (sandbox's) whole id
@@ -67,59 +68,107 @@ impl Forget {
             }
             own.push((slot, found));
         }
-        let (mut text, mut forgotten) = (String::new(), Vec::new());
-        for (slot, found) in own {
-            let stem = slot.stem().to_owned();
-            match found {
-                Found::Entry(entry) => {
-                    remove_files(&root, &entry)?;
-                    let what = format!("{} of network {}", entry.intended.ifname, entry.intended.network);
-                    line(&mut text, "forgotten", &what);
-                    for attachment in &entry.intended.attachments {
-                        let left = format!("whatever {} made for {}", attachment.network, attachment.ifname);
-                        line(&mut text, "note", &format!("{left} was not deleted"));
-                    }
-                }
-                Found::Damaged(error) => {
-                    line(&mut text, "forgotten", &format!("{stem}, which was damaged: {error}"))
-                }
-                Found::Nothing => {}
-            }
-            slot.remove()?;
-            forgotten.push(stem);
-        }
-        if forgotten.is_empty() {
+        if own.is_empty() {
             return Err(nothing());
         }
-        Ok(Report::new(text, json!({ "forgotten": forgotten })))
+        let (mut text, mut told) = (String::new(), Told::default());
+        for (slot, found) in own {
+            told.forget(&root, slot, &found, &mut text);
+        }
+        for (stem, errors) in &told.left {
+            line(
+                &mut text,
+                "left",
+                &format!("{stem}: its entry stays; mend what is told above, then run this again"),
+            );
+            errors.iter().for_each(|error| line(&mut text, "error", error));
+        }
+        let left = told.left.iter().map(|(stem, errors)| json!({ "entry": stem, "errors": errors }));
+        let json =
+            json!({ "forgotten": told.forgotten, "removed": told.removed, "left": left.collect::<Value>() });
+        let exit = if told.left.is_empty() { Exit::Done } else { Exit::Unfinished };
+        Ok(Report { text, json, exit })
     }
 }
 
-/// The files beside the entry. A cached result would make a later DEL take the attachment up again.
-fn remove_files(root: &Root, entry: &Entry) -> Result<(), Error> {
-    let intended = &entry.intended;
-    let failed = |error: &dyn std::fmt::Display| Error::NodeFile(error.to_string());
-    // In chained mode the status is the outer meta-plugin's.
-    if mode(intended) == Mode::Meta {
-        let status = root.run().join("status");
-        let status = StatusFile::new(&status, &intended.network, &intended.container_id, &intended.ifname);
-        status.remove().map_err(|error| failed(&error))?;
-    }
-    for attachment in &intended.attachments {
-        if let Some(file) = &attachment.device_info {
-            DeviceInfoFile::at(file).remove().map_err(|error| failed(&error))?;
+/// What was done, in whole or in part.
+#[derive(Default)]
+struct Told {
+    /// Entries that are no more.
+    forgotten: Vec<String>,
+    /// Files that were there.
+    removed: Vec<PathBuf>,
+    /// Entries that stay, and what kept them.
+    left: Vec<(String, Vec<String>)>,
+}
+
+impl Told {
+    /// Removes an entry's files, and where none is left the entry: as long as it is there, the rest can be done again.
+    fn forget(&mut self, root: &Root, slot: Slot, found: &Found, text: &mut String) {
+        let stem = slot.stem().to_owned();
+        let mut errors = match found {
+            Found::Entry(entry) => self.remove_files(root, entry, text),
+            Found::Damaged(_) | Found::Nothing => Vec::new(),
+        };
+        if errors.is_empty()
+            && let Err(error) = slot.remove()
+        {
+            errors.push(error.to_string());
         }
-        if attachment.config.is_none() {
-            continue;
+        if !errors.is_empty() {
+            self.left.push((stem, errors));
+            return;
         }
-        let folder = Path::new(&intended.cache_dir);
-        let path = cache::path(folder, &attachment.network, &intended.container_id, &attachment.ifname);
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(failed(&format_args!("remove {}: {error}", path.display())));
+        match found {
+            Found::Entry(entry) => {
+                let what = format!("{} of network {}", entry.intended.ifname, entry.intended.network);
+                line(text, "forgotten", &what);
+                for attachment in &entry.intended.attachments {
+                    let left = format!("whatever {} made for {}", attachment.network, attachment.ifname);
+                    line(text, "note", &format!("{left} was not deleted"));
+                }
             }
-            _ => {}
+            Found::Damaged(error) => line(text, "forgotten", &format!("{stem}, which was damaged: {error}")),
+            Found::Nothing => {}
         }
+        self.forgotten.push(stem);
     }
-    Ok(())
+
+    /// The files beside the entry, each whatever becomes of the others. A cached result would make a later DEL take
+    /// the attachment up again.
+    fn remove_files(&mut self, root: &Root, entry: &Entry, text: &mut String) -> Vec<String> {
+        let intended = &entry.intended;
+        let mut errors = Vec::new();
+        let mut removed = |path: &Path, was_there: bool, done: Result<(), String>| match done {
+            Ok(()) if was_there => {
+                line(text, "removed", &path.display().to_string());
+                self.removed.push(path.to_owned());
+            }
+            Ok(()) => {}
+            Err(error) => errors.push(error),
+        };
+        // In chained mode the status is the outer meta-plugin's.
+        if mode(intended) == Mode::Meta {
+            let folder = root.run().join("status");
+            let file = StatusFile::new(&folder, &intended.network, &intended.container_id, &intended.ifname);
+            let was_there = file.path().exists();
+            removed(file.path(), was_there, file.remove().map_err(|error| error.to_string()));
+        }
+        for attachment in &intended.attachments {
+            if let Some(path) = attachment.device_info.as_deref().map(Path::new) {
+                let was_there = path.exists();
+                let done = DeviceInfoFile::at(path).remove();
+                removed(path, was_there, done.map_err(|error| error.to_string()));
+            }
+            if attachment.config.is_none() {
+                continue;
+            }
+            let (folder, id) = (Path::new(&intended.cache_dir), &intended.container_id);
+            let path = cache::path(folder, &attachment.network, id, &attachment.ifname);
+            let was_there = path.exists();
+            let done = cache::remove(folder, &attachment.network, id, &attachment.ifname);
+            removed(&path, was_there, done.map_err(|error| error.to_string()));
+        }
+        errors
+    }
 }

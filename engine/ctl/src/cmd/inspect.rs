@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use catena::node::{Grants, Installed, LockEntry, ModuleName, ModuleRule, NodeConfig, Root};
+use catena::node::{At, Grants, Installed, LockEntry, ModuleName, ModuleRule, NodeConfig, Root};
 use catena::wasm::builtin::Builtin;
 use catena::wasm::engine;
 use catena::wasm::grants::{required, unknown_export};
@@ -152,9 +152,11 @@ fn of_entry(name: &str, entry: &LockEntry, installed: &Installed, rule: Option<&
 
 fn of_builtin(builtin: &Builtin, rule: Option<&ModuleRule>) -> Result<Report, Error> {
     let wants = serde_json::from_str(builtin.wants)
-        .map_err(|error| vec![error.to_string()])
-        .and_then(|value| Grants::parse("wants", &value))
-        .map_err(|problems| Error::Refused(format!("built-in {}: {}", builtin.name, problems.join("; "))))?;
+        .map_err(|error| error.to_string())
+        .and_then(|value| {
+            Grants::parse(At::Document.member("wants"), &value).map_err(|refused| refused.to_string())
+        })
+        .map_err(|why| Error::Refused(format!("built-in {}: {why}", builtin.name)))?;
     let mut text = String::new();
     let mut json = Facts {
         origin: "built-in",

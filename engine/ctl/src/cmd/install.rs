@@ -3,7 +3,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use catena::node::{Digest, Grants, Installed, ModuleName, NodeConfig, Root};
+use catena::node::{At, Digest, Grants, Installed, ModuleName, NodeConfig, Root};
 use catena::wasm::engine;
 use catena::wasm::grants::required;
 use catena::wasm::{Facts, ModuleError};
@@ -31,7 +31,7 @@ pub(crate) struct Install {
     /// Refuse any other file than the one with this digest
     #[arg(long, value_name = "sha256:HEX")]
     digest: Option<String>,
-    /// Allow the module something, as in node.json: 'routes={"ops":["read"]}', log=true; may be repeated
+    /// Allow the module something, as in node.json: 'routes={"ops":["read"]}', log=true; may be repeated, each key once
     #[arg(long = "grant", value_name = "KEY=JSON")]
     grants: Vec<String>,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Install {
 impl Install {
     pub(crate) fn run(self) -> Result<Report, Error> {
         let name = store::name(&self.name)?;
-        let given = parse_grants(&self.grants).map_err(Error::Refused)?;
+        let given = parse_grants(&self.grants).map_err(Error::Usage)?;
         let refused =
             |why: String| Error::Refused(format!("{} is not installed: {why}", self.file.display()));
 
@@ -157,20 +157,33 @@ fn check_pin(wanted: &str, found: &Digest, source: &str) -> Result<(), String> {
     }
 }
 
-/// `KEY=JSON` of each option, as one grant object.
+/// `KEY=JSON` of each option, as one grant object. Two options of one key are an error: whether the second was meant to
+/// add to the first or to replace it is not known.
 fn parse_grants(options: &[String]) -> Result<Grants, String> {
-    let mut object = Map::new();
+    let (mut object, mut problems) = (Map::new(), Vec::new());
     for option in options {
         let Some((key, text)) = option.split_once('=') else {
-            return Err(format!("--grant {option:?} is not KEY=JSON; keys are {}", Grants::KEYS.join(", ")));
+            let keys = Grants::KEYS.join(", ");
+            problems.push(format!("--grant {option:?} is not KEY=JSON; keys are {keys}"));
+            continue;
         };
-        let value: Value = serde_json::from_str(text)
-            .map_err(|error| format!("--grant {key}: {text:?} is not JSON: {error}"))?;
-        if object.insert(key.to_owned(), value).is_some() {
-            return Err(format!("--grant {key} is there twice"));
+        if object.contains_key(key) {
+            problems.push(format!("--grant {key} is there twice; say all of {key} in one"));
+            continue;
+        }
+        match crate::trial::json(text) {
+            Ok(value) => drop(object.insert(key.to_owned(), value)),
+            Err(why) => problems.push(format!("--grant {key}: {text:?}: {why}")),
         }
     }
-    Grants::parse("--grant", &Value::Object(object)).map_err(|problems| problems.join("; "))
+    let grants = Grants::parse(At::Document.member("--grant"), &Value::Object(object));
+    match grants {
+        Ok(grants) if problems.is_empty() => Ok(grants),
+        grants => {
+            problems.extend(grants.err().map(|refused| refused.to_string()));
+            Err(problems.join("; "))
+        }
+    }
 }
 
 /// Writes module and artifact, then the record that makes them count. Returns the digest that had the name.
@@ -272,6 +285,10 @@ mod tests {
             (&["log"][..], "not KEY=JSON"),
             (&["log=yes"], "not JSON"),
             (&["log=true", "log=true"], "twice"),
+            (&[r#"publish=["a"]"#, r#"publish=["b"]"#], "say all of publish in one"),
+            (&[r#"routes={"ops":["read"],"ops":["add"]}"#], "ops is there more than once"),
+            (&["log", "fly=true"], "not KEY=JSON"),
+            (&["log", "fly=true"], "--grant.fly"),
             (&["fly=true"], "--grant.fly"),
             (&[r#"routes={"op":[]}"#], "--grant.routes.op"),
         ] {

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::compile::compile;
 use crate::component::LIMIT;
 use crate::error::Error;
-use crate::output::{Report, line};
+use crate::output::{Exit, Report, line};
 use crate::store::Store;
 
 /// Compile everything that is installed for this version of catena
@@ -49,9 +49,9 @@ impl Recompile {
         if compiled.is_empty() && failures.is_empty() {
             line(&mut text, "done", "everything is compiled for this catena");
         }
-        let negative = !failures.is_empty();
+        let exit = Exit::negative(!failures.is_empty());
         let json = json!({ "engine": engine::KEY, "compiled": compiled, "failures": failures });
-        Ok(Report { text, json, negative })
+        Ok(Report { text, json, exit })
     }
 }
 

@@ -7,7 +7,7 @@ use catena::pipeline::selection::Pipeline;
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::output::{Progress, Report, line};
+use crate::output::{Exit, Progress, Report, line};
 use crate::trial::{Place, Trial, write_granted};
 
 /// Run a changed pipeline over recorded ADDs, and tell where the outcome would differ from what came of them
@@ -82,8 +82,8 @@ impl Replay {
         for verdict in Verdict::ALL {
             json[verdict.as_str()] = Value::from(count(verdict));
         }
-        let negative = count(Verdict::Same) < found.len();
-        Ok(Report { text, json, negative })
+        let exit = Exit::negative(count(Verdict::Same) < found.len());
+        Ok(Report { text, json, exit })
     }
 }
 

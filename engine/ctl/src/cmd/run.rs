@@ -9,7 +9,7 @@ use crate::diff::diff;
 use crate::entries::embedded;
 use crate::error::Error;
 use crate::fixture::Fixture;
-use crate::output::{Report, line};
+use crate::output::{Exit, Report, line};
 use crate::record::write_stages;
 use crate::trial::{Ready, Trial, write_granted};
 
@@ -75,7 +75,7 @@ impl Run {
         write(&mut text, &rehearsal);
         let mut json = document(&rehearsal);
         json["granted"] = granted;
-        Ok(Report { text, json, negative: rehearsal.answer.is_err() })
+        Ok(Report { text, json, exit: Exit::negative(rehearsal.answer.is_err()) })
     }
 }
 

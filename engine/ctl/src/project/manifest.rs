@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use catena::node::{Grants, ModuleName};
+use catena::node::{At, Grants, ModuleName};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -59,7 +59,8 @@ impl Manifest {
         }
         let wants = match &raw.wants {
             Value::Null => Grants::default(),
-            wants => Grants::parse("wants", wants).map_err(|problems| bad(problems.join("; ")))?,
+            wants => Grants::parse(At::Document.member("wants"), wants)
+                .map_err(|refused| bad(refused.to_string()))?,
         };
         Ok(Manifest {
             name: raw.name,

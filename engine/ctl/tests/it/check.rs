@@ -214,6 +214,95 @@ fn every_problem_in_lists_is_named() {
     );
 }
 
+/// What is wrong in one place hides nothing that is wrong in another.
+#[test]
+fn one_problem_hides_no_other() {
+    let node = Node::new();
+    node.write(
+        "/etc/catena/node.json",
+        json!({
+            "frobnicate": 1, "stdinPipelines": ["a", "nowhere"],
+            "modules": {
+                "default-gateway": {"config": {}, "grants": {
+                    "routes": {"ops": ["read", "fly"], "links": ["eth0", "@all"]}, "result": ["mac"], "config": ["mtu"],
+                    "publish": ["example.com/a", "k8s.io/b"], "dirs": {"/a": "x", "b": "ro"},
+                }},
+                "empty-result": {"grants": {"links": true, "log": true}, "config": {"mode": "maybe"}},
+            },
+            "pipelines": {"a": [1, {"stage": "absent"}, {"stage": "result-conversion", "config": 1}]},
+        })
+        .to_string(),
+    );
+    let gateway = "node.json /modules/default-gateway/grants";
+    are(
+        &problems(&node, &[]),
+        &[
+            ("node.json /frobnicate ", "known are"),
+            ("node.json /stdinPipelines/1 ", "\"nowhere\""),
+            (&format!("{gateway}/routes/ops/1 "), "fly"),
+            (&format!("{gateway}/routes/links/1 "), "@all"),
+            (&format!("{gateway}/result/0 "), "mac"),
+            (&format!("{gateway}/config/0 "), "mtu"),
+            (&format!("{gateway}/publish/1 "), "k8s.io/b"),
+            (&format!("{gateway}/dirs/~1a "), "ro"),
+            (&format!("{gateway}/dirs/b "), "absolute"),
+            ("node.json /modules/empty-result/config", "empty-result"),
+            ("node.json /pipelines/a/0 ", "an object"),
+            ("node.json /pipelines/a/1/stage ", "catenactl install absent FILE"),
+            ("node.json /pipelines/a/2/config ", "an object"),
+        ],
+    );
+
+    let rule =
+        json!({"grants": {"links": true, "log": true}, "allowSkip": false, "config": {"mode": "allow"}});
+    node.write("/etc/catena/node.json", json!({"modules": {"empty-result": rule}}).to_string());
+    let delegate = |name: &str| json!({"cniVersion": "1.0.0", "name": name, "type": "ptp"});
+    let conf = json!({
+        "cniVersion": "1.0.0", "name": "n", "type": "catena", "KubeConfig": "/x", "parallel": "yes",
+        "capabilities": {"a": 1, "b": 1},
+        "delegates": [
+            {"config": "{", "mac": "x"}, {"config": delegate(""), "default-route": ["10.0.0.1", "10.0.0.1"]},
+            {"config": {"cniVersion": "1.0.0", "name": "x", "plugins": []}},
+            {"config": delegate("y"), "ips": ["10.0.0.1"], "mac": "02:00:00:00:00:01"},
+        ],
+        "Pipeline": [
+            {"stage": "empty-result", "config": {}, "onError": "skip"}, {"stage": "absent", "speed": 1}, 2,
+        ],
+    });
+    let file = node.write("/tmp/conf.json", conf.to_string());
+    are(
+        &problems(&node, &[file.to_str().unwrap()]),
+        &[
+            ("conf.json /KubeConfig ", "Multus"),
+            ("conf.json /parallel ", "true or false"),
+            ("conf.json /capabilities/a ", "true or false"),
+            ("conf.json /capabilities/b ", "true or false"),
+            ("conf.json /delegates/0/config ", "network n: delegates[0].config"),
+            ("conf.json /delegates/0/mac ", "network n: delegates[0].mac"),
+            ("conf.json /delegates/1/config", "name"),
+            ("conf.json /delegates/1/default-route/1 ", "twice"),
+            ("conf.json /delegates/2/config ", "plugins is empty"),
+            ("conf.json /delegates/3/config ", "ips is asked for"),
+            ("conf.json /delegates/3/config ", "mac is asked for"),
+            ("conf.json /Pipeline/0/config ", "locked"),
+            ("conf.json /Pipeline/0/onError ", "allowSkip"),
+            ("conf.json /Pipeline/1/speed ", "known are"),
+            ("conf.json /Pipeline/1/stage ", "catenactl install absent FILE"),
+            ("conf.json /Pipeline/2 ", "an object"),
+        ],
+    );
+    let list = json!({"cniVersion": "9", "name": "a b", "plugins": [{"type": "catena", "parallel": 1}]});
+    let file = node.write("/tmp/list.conflist", list.to_string());
+    are(
+        &problems(&node, &[file.to_str().unwrap()]),
+        &[
+            ("list.conflist /cniVersion ", "\"9\""),
+            ("list.conflist /name ", "bad network name"),
+            ("list.conflist /plugins/0/parallel ", "true or false"),
+        ],
+    );
+}
+
 /// Install tells what the new module thinks of the configs that are there.
 #[test]
 fn install_has_the_configs_judged() {

@@ -60,7 +60,9 @@ fn refusals_say_what_to_do() {
         assert!(text.contains("x.wasm") && why, "{what}: {text}");
     }
     refused(node.ctl(&["install", "X/../y", "/nowhere.wasm"]), 1, &["module's name"]);
-    refused(node.try_install("x", &stage("", ANSWER), &["log"]), 1, &["KEY=JSON"]);
+    refused(node.try_install("x", &stage("", ANSWER), &["log"]), 2, &["KEY=JSON"]);
+    let twice = [r#"publish=["a"]"#, r#"publish=["b"]"#];
+    refused(node.try_install("x", &stage("", ANSWER), &twice), 2, &["--grant publish is there twice"]);
     refused(node.ctl(&["install"]), 2, &["Usage"]);
     let large = node.path("/tmp/large.wasm");
     std::fs::File::create(&large).unwrap().set_len((64 << 20) + 1).unwrap();

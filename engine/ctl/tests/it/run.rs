@@ -227,3 +227,17 @@ fn what_takes_longer_than_a_second_says_so() {
     // Each of them has to use up its fuel, some ten milliseconds.
     assert_eq!(bench("120"), "catenactl: 120 runs …\n");
 }
+
+#[test]
+fn a_name_is_one_module() {
+    let node = Node::new();
+    let fixture = fixture(&node, |_| {});
+    let module = node.write("/tmp/x.wasm", stage("", ANSWER));
+    let (fixture, module) = (fixture.to_str().unwrap(), module.to_str().unwrap());
+    let named = format!("x={module}");
+    let words = ["module x is to be", "name it once"];
+    refused(node.ctl(&["run", fixture, "--module", &named, "--module", &named]), 2, &words);
+    refused(node.ctl(&["run", module, fixture, "--module", &named]), 2, &words);
+    let repeated = r#"{"a": 1, "a": 2}"#;
+    refused(node.ctl(&["run", module, fixture, "--config", repeated]), 2, &["a is there more than once"]);
+}

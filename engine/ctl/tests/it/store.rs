@@ -296,3 +296,25 @@ fn what_the_exit_status_means_is_in_the_help() {
         assert!(text.contains(word), "{word:?} in {text}");
     }
 }
+
+/// `script` gives a program a terminal.
+#[test]
+fn colours_are_for_terminals() {
+    let node = Node::new();
+    node.write("/etc/catena/node.json", r#"{"frobnicate": 1}"#);
+    let plain = String::from_utf8(node.ctl(&["check"]).stdout).unwrap();
+    assert!(plain.starts_with("problem ") && !plain.contains('\u{1b}'), "{plain:?}");
+    let on_a_terminal = |variables: &[(&str, &str)], arguments: &str| {
+        let mut script = Process::new("script");
+        let command = format!("{} {arguments}", env!("CARGO_BIN_EXE_catenactl"));
+        script.args(["--quiet", "--return", "--command", &command, "/dev/null"]).env_remove("NO_COLOR");
+        script.env(Root::VARIABLE, node.path("/")).envs(variables.iter().copied());
+        let output = script.output().expect("script, of bsdutils");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(on_a_terminal(&[], "check").starts_with("\u{1b}[31mproblem "));
+    for plain in [on_a_terminal(&[("NO_COLOR", "1")], "check"), on_a_terminal(&[], "check --json")] {
+        assert!(!plain.contains('\u{1b}'), "{plain:?}");
+    }
+}
