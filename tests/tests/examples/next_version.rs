@@ -135,9 +135,10 @@ fn copy(folder: &Path) {
     write(&folder.join("engine/src/wasm/next.rs"), HOST.as_bytes());
 }
 
-/// Both programs, built from the copy as `make fast` does, under other names. To cargo the copy's packages are those of
-/// the project, so they are built in a copy of its target folder: the crates that they use are there already, and
-/// nothing of the next contract is taken for the project's own afterwards.
+/// Both programs, built from the copy under other names. To cargo the copy's packages are those of the project, so they
+/// are built in a copy of its target folder: the crates that they use are there already, and nothing of the next
+/// contract is taken for the project's own afterwards. In one call, so that the library that both have is built once;
+/// unoptimised, as nobody measures it.
 fn build(folder: &Path) -> (PathBuf, PathBuf) {
     let target = target();
     let next = target.join("next");
@@ -147,8 +148,9 @@ fn build(folder: &Path) -> (PathBuf, PathBuf) {
          mkdir {next}
          tar -C {target} --exclude=incremental -cf - fast | tar -C {next} -xf -
          rm -rf {next}/fast/.fingerprint/catena*
-         cargo rustc --locked --quiet --profile fast -p catena --bin catena-next --target-dir {next} -- -C target-feature=+crt-static
-         cargo build --locked --quiet --profile fast -p catenactl --target-dir {next}
+         cargo build --locked --quiet --profile fast -p catena -p catenactl --bin catena-next --bin catenactl-next \
+             --target-dir {next} --config profile.fast.package.catena.opt-level=0 \
+             --config profile.fast.package.catenactl.opt-level=0
          mv {next}/fast/catena-next {next}/fast/catenactl-next {next}/
          rm -rf {next}/fast",
         next = next.display(),
