@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use nix::errno::Errno;
 use nix::sys::ptrace::{self, Event, Options};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -56,7 +57,7 @@ fn follow(main: Pid) -> nix::Result<(Trace, i32)> {
                 let inside = inside.entry(thread).or_default();
                 *inside = !*inside;
                 trace.calls += u64::from(*inside && started);
-                ptrace::syscall(thread, None)?;
+                go_on(thread, None)?;
             }
             WaitStatus::PtraceEvent(thread, _, event) => {
                 if event == Event::PTRACE_EVENT_EXEC as i32 {
@@ -66,15 +67,23 @@ fn follow(main: Pid) -> nix::Result<(Trace, i32)> {
                 if event == Event::PTRACE_EVENT_EXIT as i32 && thread == main {
                     trace.peak_kib = peak(main);
                 }
-                ptrace::syscall(thread, None)?;
+                go_on(thread, None)?;
             }
-            WaitStatus::Stopped(thread, signal) => ptrace::syscall(thread, Some(signal))?,
+            WaitStatus::Stopped(thread, signal) => go_on(thread, Some(signal))?,
             WaitStatus::Exited(process, status) if process == main => return Ok((trace, status)),
             WaitStatus::Signaled(process, signal, _) if process == main => {
                 return Ok((trace, 128 + signal as i32));
             }
             _ => {}
         }
+    }
+}
+
+/// Another thread's exit_group(2) may end a thread that has stopped (ptrace(2), "Death under ptrace").
+fn go_on(thread: Pid, signal: Option<Signal>) -> nix::Result<()> {
+    match ptrace::syscall(thread, signal) {
+        Err(Errno::ESRCH) => Ok(()),
+        other => other,
     }
 }
 
