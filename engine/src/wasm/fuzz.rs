@@ -10,7 +10,7 @@ use super::bindings::catena::stage::routes::{self as wit, Host as _};
 use super::host::{Host, State};
 use super::limits;
 use crate::fuzz_driver as driver;
-use crate::node::{Grants, Limits};
+use crate::node::{At, Grants, Limits};
 use crate::routes::backend::Backend;
 use crate::routes::kernel::Scope;
 use crate::routes::link::Link;
@@ -163,7 +163,7 @@ impl Reader<'_> {
 fn state() -> State {
     let ops = ["read", "add", "delete", "delete-default", "replace"];
     let grants = json!({"routes": {"links": ["@attachment", "@none"], "ops": ops, "tables": [254, 100]}});
-    let grants = Grants::parse("", &grants).unwrap();
+    let grants = Grants::parse(At::Document, &grants).unwrap();
     let links = vec![Link::simulated(1, "lo"), Link::simulated(2, "mine"), Link::simulated(3, "other")];
     let mut host = Host::new("c1", Scope { links: vec![2], tables: Vec::new() }, false);
     host.backend = Backend::recorded(Snapshot { links, ..Snapshot::default() });

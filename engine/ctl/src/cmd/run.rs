@@ -42,10 +42,10 @@ pub(crate) fn prepare(paths: &[String], config: Option<Value>, mut trial: Trial)
     let (module, fixture) = match paths {
         [fixture] => (None, fixture),
         [module, fixture] if trial.pipeline.is_none() => (Some(module), fixture),
-        _ => return Err(Error::Refused("with --pipeline, name the fixture alone".into())),
+        _ => return Err(Error::Usage("with --pipeline, name the fixture alone".into())),
     };
     if module.is_none() && config.is_some() {
-        return Err(Error::Refused(
+        return Err(Error::Usage(
             "--config is the config of a module that is tried alone; name one before the fixture, or write the config \
              into the pipeline's entry"
                 .into(),

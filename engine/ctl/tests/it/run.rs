@@ -84,7 +84,8 @@ fn a_pipeline_from_a_file_and_one_of_the_nodes() {
     assert_eq!(node.ctl(&["run", "--pipeline", "none", file]).status.code(), Some(1));
     refused(node.ctl(&["run", "--pipeline", "other", file]), 1, &["\"other\"", "none"]);
     refused(node.ctl(&["run", "--pipeline", file, file]), 1, &["array of pipeline entries"]);
-    refused(node.ctl(&["run", "--pipeline", "none", "x.wasm", file]), 1, &["fixture alone"]);
+    refused(node.ctl(&["run", "--pipeline", "none", "x.wasm", file]), 2, &["fixture alone"]);
+    refused(node.ctl(&["run", "--config", "{}", file]), 2, &["of a module that is tried alone"]);
 }
 
 #[test]
