@@ -364,10 +364,12 @@ impl Slot {
         self.children_lock(until)
     }
 
-    /// Whether a CHECK was killed, so that its delegates' children may still be at work.
+    /// Whether a CHECK was killed, so that its delegates' children may still be at work: also where nobody can tell.
     pub fn has_check(&self) -> bool {
-        let file = std::fs::symlink_metadata(self.ledger.path(&self.stem, ".children"));
-        file.is_ok_and(|file| file.is_file() && file.len() > 0)
+        match std::fs::symlink_metadata(self.ledger.path(&self.stem, ".children")) {
+            Ok(file) => file.is_file() && file.len() > 0,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        }
     }
 
     /// Ends all processes that hold the children's lock; their numbers.
@@ -414,16 +416,16 @@ impl Slot {
     /// Drops a damaged entry's file, or what stands in its place, keeping nothing.
     pub fn discard(&mut self) -> Result<(), LedgerError> {
         self.file = None;
-        let mut paths = vec![self.ledger.path(&self.stem, ".json")];
-        // What a planted link leads to is not ours.
-        let failed = std::fs::symlink_metadata(self.ledger.folder.join("failed"));
-        if failed.is_ok_and(|failed| failed.is_dir()) {
-            paths.push(self.ledger.failed_path(&self.stem));
+        let remove = |path: PathBuf| lock::remove(&path).map_err(|source| self.io("remove", path, source));
+        remove(self.ledger.path(&self.stem, ".json"))?;
+        let failed = self.ledger.folder.join("failed");
+        match std::fs::symlink_metadata(&failed) {
+            Ok(folder) if folder.is_dir() => remove(self.ledger.failed_path(&self.stem)),
+            // What a planted link leads to is not ours.
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(source) => Err(self.io("look at", failed, source)),
         }
-        for path in paths {
-            lock::remove(&path).map_err(|source| self.io("remove", path, source))?;
-        }
-        Ok(())
     }
 
     /// Removes entry and locks: nothing of this key is left.

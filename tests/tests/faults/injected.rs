@@ -318,8 +318,8 @@ impl<'a> Ground<'a> {
         }
         let now = Traces::of(&self.world, Some(&pod.netns));
         match (*command, code) {
-            // The lock for its delegates' children may be left where the disk refuses to let it go.
-            ("CHECK", _) if class == Class::State => {
+            // The lock for its delegates' children may be left where the disk refuses to let it go, and is where it died.
+            ("CHECK", _) if class == Class::State || code.is_none() => {
                 now.without_files().same_as(&self.during.without_files(), &when);
             }
             ("CHECK", _) => now.same_as(&self.during, &when),
