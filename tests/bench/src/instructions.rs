@@ -20,11 +20,11 @@ const BOUNDS: [(&str, u64, &str); 5] = [
     ("STATUS", 825_000, "modules are found and checked; none is made ready, none runs"),
     (
         "ADD",
-        6_750_000,
+        5_820_000,
         "the artifact is read, five runs of stages (arrange, and four on the result), one delegate, the ledger, two \
          link dumps",
     ),
-    ("CHECK", 4_200_000, "the artifact is read, one run of a stage, one delegate, one link dump"),
+    ("CHECK", 3_610_000, "the artifact is read, one run of a stage, one delegate, one link dump"),
     (
         "DEL",
         1_500_000,
