@@ -132,12 +132,10 @@ impl Kept {
         if !self.unknown.is_empty() {
             return Some(format!("what is true of the ledger's {} is not known", self.unknown.join(", ")));
         }
-        let is_there = |(container, ifname): &(&str, &str)| {
-            self.entries.iter().map(|entry| &entry.intended).any(|intended| {
-                is_of(intended, conf) && intended.container_id == *container && intended.ifname == *ifname
-            })
-        };
-        let (container, ifname) = valid.iter().find(|pair| !is_there(pair))?;
+        let ours = self.entries.iter().map(|entry| &entry.intended).filter(|intended| is_of(intended, conf));
+        let there: BTreeSet<(&str, &str)> =
+            ours.map(|intended| (intended.container_id.as_str(), intended.ifname.as_str())).collect();
+        let (container, ifname) = valid.difference(&there).next()?;
         Some(format!("the ledger has no entry of {container}/{ifname}, which the runtime lists"))
     }
 }
