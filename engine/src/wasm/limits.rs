@@ -38,7 +38,7 @@ pub const ROUTE: usize = 1024;
 pub const NAME: usize = 256;
 
 /// Units of fuel for each byte that a call hands over, beyond those of [`Limits`]: a result may have a megabyte, and
-/// whoever reads one needs more the longer it is. The built-in stages take 150 to 250 a byte.
+/// whoever reads one needs more the longer it is. The built-in stages take 140 to 250 a byte.
 pub const FUEL_PER_BYTE: u64 = 500;
 
 /// The limits of a call that hands over so many bytes.
