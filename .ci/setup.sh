@@ -37,6 +37,7 @@ need make make
 need python3 python3
 need iproute2 ip
 need util-linux unshare nsenter flock
+need bsdutils script
 need procps ps
 need sysvinit-utils pidof
 need iputils-ping ping

@@ -353,13 +353,9 @@ impl Slot {
     /// not ended; its content tells it from what is left by an ADD that was killed after that.
     pub fn check_lock(&mut self, until: Instant) -> Result<&Lock, LedgerError> {
         let path = self.ledger.path(&self.stem, ".children");
-        let lock = self.children_lock(until)?;
-        match lock.mark() {
-            Ok(()) => {}
-            Err(source) => {
-                self.end_children_lock()?;
-                return Err(LedgerError::Io { operation: "write", path, source });
-            }
+        if let Err(source) = self.children_lock(until)?.mark() {
+            self.end_children_lock()?;
+            return Err(LedgerError::Io { operation: "write", path, source });
         }
         self.children_lock(until)
     }

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::node;
+
 /// How often a held lock is tried again.
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -58,10 +60,7 @@ impl Lock {
         let failed = |source: io::Error| LockError::Io { path: path.to_owned(), source };
         loop {
             let file = open(path).map_err(failed)?;
-            let ours = file.metadata().map_err(failed)?;
-            if !ours.is_file() {
-                return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")));
-            }
+            let ours = node::regular(&file).map_err(failed)?;
             loop {
                 match file.try_lock() {
                     Ok(()) => break,

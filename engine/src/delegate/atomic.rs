@@ -33,9 +33,7 @@ pub(super) fn write(path: &Path, temporary: &Path, content: &[u8]) -> io::Result
 pub(super) fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let file = File::options().read(true).custom_flags(flags.bits()).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
-    }
+    node::regular(&file)?;
     let mut text = Vec::new();
     file.take(limit).read_to_end(&mut text)?;
     Ok(text)

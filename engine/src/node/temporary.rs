@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use super::regular::regular;
+
 /// Opens it for writing, empty and with mode 0600, whatever a killed writer has left there. A link that somebody has
 /// planted is not followed, and a fifo is not waited for: both are errors.
 ///
@@ -18,9 +20,7 @@ pub fn temporary(path: &Path) -> io::Result<File> {
         .mode(0o600)
         .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC | nix::libc::O_NONBLOCK)
         .open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
-    }
+    regular(&file)?;
     Ok(file)
 }
 

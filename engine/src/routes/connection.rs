@@ -52,8 +52,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// A socket belongs for ever to the namespace of the thread that made it, so a helper thread makes it and
-    /// the caller's thread stays where it is.
+    /// A socket belongs for ever to the namespace in which it was made, wherever it is used.
     pub(super) fn open(netns: &Netns) -> Result<Connection, Failure> {
         let setup = |what: &str, error: io::Error| {
             Failure::Namespace(format!("a netlink connection to {}: {what}: {error}", netns.path().display()))
