@@ -1,5 +1,6 @@
 //! One invocation, from the environment to the exit code.
 
+use std::env;
 use std::mem;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -33,6 +34,11 @@ pub fn run() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    // Before all else: of what precedes the first delegate nothing takes longer than making the modules ready.
+    let command = env::var("CNI_COMMAND").ok().and_then(|word| Command::from_text(&word));
+    if matches!(command, Some(Command::Add | Command::Check)) {
+        preparer::start();
+    }
     let mut asked = Asked::default();
     let outcome = panic::caught(|| carry_out(&mut asked)).unwrap_or_else(Err);
     let outcome = if asked.is_del { outcome.map_err(CniError::for_del) } else { outcome };
@@ -64,13 +70,10 @@ enum Answer {
 
 fn carry_out(asked: &mut Asked) -> Result<Answer, CniError> {
     let start = Instant::now();
-    let invocation = Invocation::read(std::env::vars_os())?;
+    let invocation = Invocation::read(env::vars_os())?;
     let Some(command) = invocation.request.command() else { return Ok(Answer::About) };
     if command == Command::Version {
         return Ok(Answer::Versions);
-    }
-    if matches!(command, Command::Add | Command::Check) {
-        preparer::start();
     }
     let is_del = command == Command::Del;
     asked.is_del = is_del;

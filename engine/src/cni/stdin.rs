@@ -13,6 +13,9 @@ use super::error::CniError;
 /// Bytes of stdin that are read; the largest requests seen, with all annotations of a pod, have some hundred KiB.
 pub const LIMIT: usize = 4 * 1024 * 1024;
 
+/// Bytes of one read. Most requests fit, and each page of a larger block would be touched for nothing.
+const BLOCK: usize = 4 * 1024;
+
 /// Reads the whole request. More than [`LIMIT`] is an error (code 6), as is a read that fails or has not come to its
 /// end at `until` (code 5): a caller that forgets to close its end of the pipe must not make us wait for ever.
 pub fn read(until: Instant) -> Result<Vec<u8>, CniError> {
@@ -23,7 +26,7 @@ fn read_from(mut from: impl Read + AsFd, until: Instant) -> Result<Vec<u8>, CniE
     let failed =
         |cause: String| CniError::new(code::IO, format!("reading the request from stdin failed: {cause}"));
     let mut text = Vec::new();
-    let mut block = [0; 64 * 1024];
+    let mut block = [0; BLOCK];
     loop {
         if !is_ready(&from, until).map_err(|errno| failed(format!("poll: {errno}")))? {
             let sofar = text.len();
