@@ -75,8 +75,7 @@ struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
-    fn open(state: &'a mut State, operation: &'static str) -> Answer<Self> {
-        let links = state.host.backend.table(operation).and_then(|table| table.links()).map_err(unchanged)?;
+    fn open(state: &'a mut State, operation: &'static str) -> Self {
         // Linked only where granted, so there is one.
         let grant = state.grants.routes.clone().unwrap_or_else(|| RouteGrant::new([]));
         let mut scope = Scope { links: Vec::new(), tables: grant.tables.iter().copied().collect() };
@@ -84,14 +83,28 @@ impl<'a> Desk<'a> {
             match link {
                 LinkGrant::Attachment => scope.links.extend(&state.host.scope.links),
                 LinkGrant::NoLink => scope.links.push(NO_LINK),
-                LinkGrant::Named(name) => {
-                    scope
-                        .links
-                        .extend(links.iter().filter(|link| link.answers_to(name)).map(|link| link.index));
-                }
+                LinkGrant::Named(_) => {}
             }
         }
-        Ok(Self { state, operation, grant, links, scope })
+        Self { state, operation, grant, links: Vec::new(), scope }
+    }
+
+    /// Whether links are granted by name.
+    fn has_names(&self) -> bool {
+        self.grant.links.iter().any(|link| matches!(link, LinkGrant::Named(_)))
+    }
+
+    /// Reads the links: for what is granted by name, and for whatever has to be named.
+    fn look(&mut self) -> Answer<()> {
+        let table = self.state.host.backend.table(self.operation);
+        self.links = table.and_then(|table| table.links()).map_err(unchanged)?;
+        for grant in &self.grant.links {
+            if let LinkGrant::Named(name) = grant {
+                let named = self.links.iter().filter(|link| link.answers_to(name));
+                self.scope.links.extend(named.map(|link| link.index));
+            }
+        }
+        Ok(())
     }
 
     fn error(&self, kind: ErrorKind, reason: String) -> RouteError {
@@ -242,15 +255,23 @@ impl<'a> Desk<'a> {
     fn list(&mut self, filter: wit::Filter) -> Answer<Vec<wit::Route>> {
         self.may(RouteOp::Read).map_err(unchanged)?;
         let table = self.table(filter.table).map_err(unchanged)?;
+        if self.has_names() {
+            self.look()?;
+        }
         let backend = self.state.host.backend.table(self.operation).map_err(unchanged)?;
         let routes = backend.routes(family(filter.family), table).map_err(unchanged)?;
         let wanted = |route: &&Route| {
             self.scope.touches(route) && route.can_be_named() && (!filter.default_only || route.is_default())
         };
-        Ok(routes.iter().filter(wanted).map(|route| self.route(route)).collect())
+        let routes: Vec<&Route> = routes.iter().filter(wanted).collect();
+        if !routes.is_empty() && self.links.is_empty() {
+            self.look()?;
+        }
+        Ok(routes.into_iter().map(|route| self.route(route)).collect())
     }
 
     fn apply(&mut self, changes: &[wit::Change]) -> Answer<wit::Report> {
+        self.look()?;
         let changes = self.changes(changes)?;
         let host = &mut self.state.host;
         let backend = host.backend.table(self.operation).map_err(unchanged)?;
@@ -267,6 +288,7 @@ impl<'a> Desk<'a> {
         wanted: &[wit::Route],
         keep_kernel: bool,
     ) -> Answer<wit::Report> {
+        self.look()?;
         self.may(RouteOp::Replace).map_err(unchanged)?;
         let table = self.table(table).map_err(unchanged)?;
         let link = self.link(link).map_err(unchanged)?;
@@ -324,7 +346,7 @@ impl State {
         work: impl FnOnce(&mut Desk<'_>) -> Answer<T>,
     ) -> wasmtime::Result<Result<T, wit::Failure>> {
         let call = self.begin()?;
-        let failure = match Desk::open(self, operation).and_then(|mut desk| work(&mut desk)) {
+        let failure = match work(&mut Desk::open(self, operation)) {
             Ok(answer) => return Ok(Ok(answer)),
             Err(failure) => failure,
         };
