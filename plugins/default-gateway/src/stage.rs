@@ -1,6 +1,6 @@
 use catena_sdk::cni::result::CniResult;
 use catena_sdk::route::{Change, Family, MAIN, Route};
-use catena_sdk::{Action, Call, Document, Error, Host, Intent, Level, Mode, Outcome, Stage};
+use catena_sdk::{Action, Call, Document, Error, Host, Intent, Mode, Outcome, Stage};
 
 use crate::DefaultGateway;
 use crate::arrange::name;
@@ -12,7 +12,6 @@ impl Stage for DefaultGateway {
     fn add(call: &Call<Config>, document: &Document, host: &Host) -> Result<Outcome, Error> {
         call.config.check()?;
         let intent = intent(call);
-        warn_of_second_owner(call, &intent, host)?;
         if intent == Intent::default() {
             return Ok(Outcome::unchanged());
         }
@@ -183,29 +182,6 @@ fn missing_kept(
     missing
 }
 
-/// Where nothing was decided for a secondary attachment that has a default route all the same, the pod may have
-/// two owners.
-fn warn_of_second_owner(call: &Call<Config>, intent: &Intent, host: &Host) -> Result<(), Error> {
-    if call.mode == Mode::Chained || call.context.primary {
-        return Ok(());
-    }
-    for family in Family::ALL {
-        if *intent.family(family) != Action::Leave {
-            continue;
-        }
-        if let Some(route) = host.default_routes(family)?.first() {
-            let text = format!(
-                "{} has an {} default route of its own ({route}) and nobody asked for one: if the primary \
-                 network has one too, the kernel chooses by metric",
-                call.subject(),
-                name(family)
-            );
-            host.log(Level::Warn, &text);
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,19 +239,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_decided_changes_nothing_and_warns_of_a_second_owner() {
+    fn nothing_decided_changes_nothing_and_asks_for_nothing() {
         let host = bridge();
         let outcome = host.add::<DefaultGateway>(&call(Action::Leave, Action::Leave), &result()).unwrap();
         assert_eq!(outcome, Outcome::unchanged());
         assert_eq!(defaults_of(&host).len(), 2);
-        let logs = host.logs();
-        assert_eq!(logs.len(), 2);
-        assert!(logs[0].1.contains("IPv4") && logs[1].1.contains("IPv6"), "{logs:?}");
-
-        let primary = bridge();
-        primary.add::<DefaultGateway>(&TestCall::new("net1"), &result()).unwrap();
-        assert!(primary.logs().is_empty());
-        assert_eq!(primary.calls(), 0);
+        assert_eq!(host.calls(), 0);
     }
 
     #[test]
@@ -309,9 +278,9 @@ mod tests {
     fn advertisements_are_ignored_before_the_table_is_read() {
         let host = bridge();
         host.add::<DefaultGateway>(&call(Action::Leave, Action::Filter), &result()).unwrap();
-        // Beside the links and the look for a second IPv4 owner: the setting, the look at the table, the change. What is advertised
-        // before the setting is seen, and what comes behind it is ignored.
-        assert_eq!(host.calls(), 5);
+        // Beside the links: the setting, the look at the table, the change. What is advertised before the setting is
+        // seen, and what comes behind it is ignored.
+        assert_eq!(host.calls(), 4);
         assert_eq!(
             host.changes(),
             [
@@ -322,7 +291,7 @@ mod tests {
         let allowed = bridge();
         let call = call(Action::Leave, Action::Filter).config(json!({"ra": "allow"}));
         allowed.add::<DefaultGateway>(&call, &result()).unwrap();
-        assert_eq!(allowed.calls(), 4);
+        assert_eq!(allowed.calls(), 3);
     }
 
     #[test]

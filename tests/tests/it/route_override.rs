@@ -478,3 +478,28 @@ fn check_counts_the_links_that_add_counted() {
     let result = pod.add(&outer).result();
     pod.check(&outer, &result).done();
 }
+
+#[test]
+fn two_owners_that_nobody_asked_for_are_told() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let one = scripted::veth("one", 1, Stack::Dual, true);
+    let two = scripted::veth("two", 2, Stack::Dual, true).to_string();
+    let two: Value =
+        serde_json::from_str(&two.replace("route add default", "route append default")).expect("JSON");
+    let mut outer = conf::catena(json!([one, two]));
+    outer["logFile"] = json!("/var/log/catena.log");
+    let result = pod.add(&outer).result();
+    let log = world.read("/var/log/catena.log");
+    let line: Value = serde_json::from_str(log.lines().last().expect("a line")).expect("a JSON line");
+    let notes = line["notes"].as_array().expect("notes");
+    for family in ["ipv4", "ipv6"] {
+        let told = |note: &Value| {
+            note.as_str().is_some_and(|note| {
+                ["more than one", family, "/eth0", "/net1"].iter().all(|word| note.contains(word))
+            })
+        };
+        assert!(notes.iter().any(told), "{family}: {notes:?}");
+    }
+    pod.del(&outer, Some(&result)).done();
+}
