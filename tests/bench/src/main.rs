@@ -114,7 +114,8 @@ fn run(word: &str, args: &[String]) -> Result<(), String> {
             for verdict in &verdicts {
                 println!("{}", verdict.line());
             }
-            if let Some(note) = budget::route_note(&measured) {
+            let notes = [budget::route_note(&measured), budget::speed_note(&measured)];
+            for note in notes.into_iter().flatten() {
                 println!("{note}");
             }
             json!({
