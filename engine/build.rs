@@ -27,12 +27,13 @@ use stages::component::{self, Description};
 use stages::toolchain::{Request, Toolchain};
 use strip::strip;
 
-/// The built-in stages, and the commands on which the `stage` of each does anything.
-const BUILTINS: [(&str, &[&str]); 4] = [
-    ("default-gateway", &["Add", "Check"]),
-    ("empty-result", &["Add"]),
-    ("network-status", &["Add"]),
-    ("result-conversion", &["Add"]),
+/// The built-in stages, the commands on which the `stage` of each does anything, and whether its `arrange` does
+/// something only where something is asked for.
+const BUILTINS: [(&str, &[&str], bool); 4] = [
+    ("default-gateway", &["Add", "Check"], true),
+    ("empty-result", &["Add"], false),
+    ("network-status", &["Add"], false),
+    ("result-conversion", &["Add"], false),
 ];
 
 fn main() {
@@ -89,14 +90,14 @@ fn run() -> Result<()> {
     };
 
     // In calls of their own: in one, cargo would give the stages in the common module exports of their own as well.
-    let packages: Vec<String> = BUILTINS.iter().map(|(name, _)| format!("-pcatena-plugin-{name}")).collect();
+    let packages: Vec<String> = BUILTINS.iter().map(|(name, ..)| format!("-pcatena-plugin-{name}")).collect();
     let select: Vec<&str> = ["--lib"].into_iter().chain(packages.iter().map(String::as_str)).collect();
     let folder = build(&select)?;
     let mut table = String::new();
-    for (name, commands) in BUILTINS {
+    for builtin @ (name, ..) in BUILTINS {
         let wasm = component(&folder, &format!("catena-plugin-{name}"))?;
         let description = component::describe(&wasm).map_err(|e| format!("stage {name}: {e}"))?;
-        write_entry(&mut table, name, commands, wasm.len(), &description);
+        write_entry(&mut table, builtin, wasm.len(), &description);
     }
     let wasm = component(&build(&["--lib", "-pcatena-builtins"])?, "catena-builtins")?;
     let artifact = compile(&compiler()?, &target_dir, &wasm)?;
@@ -164,14 +165,20 @@ fn compile(engine: &wasmtime::Engine, folder: &Path, wasm: &[u8]) -> Result<Vec<
     Ok(artifact)
 }
 
-fn write_entry(table: &mut String, name: &str, commands: &[&str], size: usize, description: &Description) {
+fn write_entry(
+    table: &mut String,
+    (name, commands, arranges_requests): (&str, &[&str], bool),
+    size: usize,
+    description: &Description,
+) {
     let Description { digest, exports, imports, contract, wants, .. } = description;
     // Writing to a String does not fail.
     let _ = write!(
         table,
         "    Builtin {{\n        name: {name:?},\n        digest: {digest:?},\n        size: {size},\n        \
          exports: &{exports:?},\n        imports: &{imports:?},\n        contract: {contract:?},\n        \
-         wants: {:?},\n        role: Role::{},\n        commands: &[{}],\n        artifact: &ARTIFACT.0,\n    }},\n",
+         wants: {:?},\n        role: Role::{},\n        commands: &[{}],\n        \
+         arranges_requests: {arranges_requests},\n        artifact: &ARTIFACT.0,\n    }},\n",
         wants.to_string(),
         pascal_case(name),
         commands.iter().map(|command| format!("Command::{command}")).collect::<Vec<_>>().join(", "),

@@ -5,9 +5,12 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use catena::delegate::{Attachment, Chain, DelegateError, Exec, Search, Spawned, Versions};
+use catena::delegate::{
+    Attachment, Chain, DelegateError, Escort, Exec, Search, Spawned, Versions, unrecorded,
+};
 use catena_cni::json::Map;
 use catena_cni::list::NetworkList;
 use serde_json::{Value, json};
@@ -40,7 +43,7 @@ impl Node {
         Exec {
             env: std::env::vars_os().collect(),
             search: Search::new([], self.folder.path().to_str().unwrap()),
-            versions: Versions::at(&self.path("run/versions.json")),
+            versions: Arc::new(Versions::at(&self.path("run/versions.json"))),
             network: "outer".to_owned(),
             deadline: Duration::from_secs(20),
             until: None,
@@ -72,7 +75,7 @@ fn with_attachment<T>(act: impl FnOnce(&Attachment<'_>) -> T) -> T {
 }
 
 fn add(node: &Node, chain: &Chain) -> Result<Value, DelegateError> {
-    with_attachment(|at| chain.add(&node.exec(), at, &mut |_| Ok(())))
+    with_attachment(|at| chain.add(&node.exec(), at, &mut unrecorded))
 }
 
 fn gone_within(pid: i32, limit: Duration) -> bool {
@@ -132,8 +135,8 @@ fn a_delegate_is_asked_in_a_version_that_it_lists() {
     assert_eq!(commands(&node), ["ADD old", "ADD new", "ADD old"]);
     let prev = json!({ "cniVersion": "1.1.0", "interfaces": [{ "name": "eth0", "mtu": 1500 }] });
     with_attachment(|at| {
-        list.check(&node.exec(), at, Some(&prev)).unwrap();
-        assert!(list.del(&node.exec(), at, Some(&prev), &mut |_| Ok(())).is_empty());
+        list.check(&node.exec(), at, Some(&prev), &mut unrecorded).unwrap();
+        assert!(list.del(&node.exec(), at, Some(&prev), &mut unrecorded).is_empty());
     });
     commands(&node);
 
@@ -164,7 +167,7 @@ fn what_a_list_disables_is_not_sent() {
     for (key, sent) in cases {
         let list = json!({ "cniVersion": "1.1.0", "name": "net1", key: true, "plugins": [{ "type": "p" }] });
         let chain = Chain { list: NetworkList::from_value(&list).unwrap() };
-        with_attachment(|at| chain.check(&node.exec(), at, None)).unwrap();
+        with_attachment(|at| chain.check(&node.exec(), at, None, &mut unrecorded)).unwrap();
         assert!(chain.gc(&node.exec(), &[]).is_empty());
         assert_eq!(commands(&node), sent, "{key}");
         // What it lists is asked anew.
@@ -226,7 +229,7 @@ fn the_request_waits_for_before_stdin() {
     let list = chain("1.1.0", &["p"]);
     let mut seen: Option<Spawned> = None;
     with_attachment(|at| {
-        list.add(&node.exec(), at, &mut |spawned| {
+        list.add(&node.exec(), at, &mut |spawned: &Spawned| {
             std::thread::sleep(Duration::from_millis(50));
             assert_eq!(node.read("got"), "");
             assert!(Path::new(&format!("/proc/{}", spawned.pid)).exists());
@@ -243,7 +246,7 @@ fn the_request_waits_for_before_stdin() {
     fs::remove_file(node.path("got")).unwrap();
     let mut pid = 0;
     let error = with_attachment(|at| {
-        list.add(&node.exec(), at, &mut |spawned| {
+        list.add(&node.exec(), at, &mut |spawned: &Spawned| {
             pid = spawned.pid;
             Err("the disk is full".to_owned())
         })
@@ -255,13 +258,47 @@ fn the_request_waits_for_before_stdin() {
     assert_eq!(node.read("got"), "");
 }
 
+/// Counts, and notes what a plugin had read by then.
+struct Counting<'a> {
+    node: &'a Node,
+    spawned: usize,
+    waited: Vec<usize>,
+}
+
+impl Escort for Counting<'_> {
+    fn spawned(&mut self, _: &Spawned) -> Result<(), String> {
+        self.spawned += 1;
+        Ok(())
+    }
+
+    fn waiting(&mut self) {
+        // It has the request, and needs a moment to write it down.
+        std::thread::sleep(Duration::from_millis(200));
+        self.waited.push(self.node.read("got").len());
+    }
+}
+
+#[test]
+fn there_is_time_once_a_process_has_all_of_its_request() {
+    let node = Node::new();
+    node.plugin("p", "cat >> @/got; echo '{}'");
+    node.plugin("early", "echo '{}'");
+    let mut list = chain("1.1.0", &["p", "early", "p"]);
+    // More than a pipe takes.
+    list.list.plugins[2].raw.insert("big".to_owned(), json!("x".repeat(300_000)));
+    let mut escort = Counting { node: &node, spawned: 0, waited: Vec::new() };
+    with_attachment(|at| list.add(&node.exec(), at, &mut escort)).unwrap();
+    assert_eq!((escort.spawned, escort.waited.len()), (3, 3));
+    assert!(escort.waited[0] < 300_000 && escort.waited[2] > 300_000, "{:?}", escort.waited);
+}
+
 #[test]
 fn a_deadline_ends_the_whole_group() {
     let node = Node::new();
     node.plugin("p", "sleep 60 & echo $! > @/child; echo last words >&2; wait");
     let mut exec = node.exec();
     exec.deadline = Duration::from_millis(300);
-    let error = with_attachment(|at| chain("1.1.0", &["p"]).add(&exec, at, &mut |_| Ok(()))).unwrap_err();
+    let error = with_attachment(|at| chain("1.1.0", &["p"]).add(&exec, at, &mut unrecorded)).unwrap_err();
     assert_eq!(error.code(), 111);
     assert_eq!(error.details(), Some("last words"));
     assert!(gone_within(node.read("child").trim().parse().unwrap(), Duration::from_secs(2)));
@@ -269,7 +306,7 @@ fn a_deadline_ends_the_whole_group() {
     // The end of the whole operation counts as well.
     exec.deadline = Duration::from_secs(20);
     exec.until = Some(Instant::now() + Duration::from_millis(200));
-    let error = with_attachment(|at| chain("1.1.0", &["p"]).add(&exec, at, &mut |_| Ok(()))).unwrap_err();
+    let error = with_attachment(|at| chain("1.1.0", &["p"]).add(&exec, at, &mut unrecorded)).unwrap_err();
     assert_eq!(error.code(), 111);
 }
 
@@ -289,7 +326,7 @@ fn endless_output_ends_the_delegate_at_once() {
 
     // What DEL writes is not looked at, however much it is.
     node.plugin("p", "head -c 3000000 /dev/zero; exit 0");
-    let errors = with_attachment(|at| chain("1.1.0", &["p"]).del(&node.exec(), at, None, &mut |_| Ok(())));
+    let errors = with_attachment(|at| chain("1.1.0", &["p"]).del(&node.exec(), at, None, &mut unrecorded));
     assert!(errors.is_empty(), "{errors:?}");
 }
 
@@ -318,7 +355,7 @@ fn children_hold_the_lock_that_they_inherit() {
     lock.lock().unwrap();
     let mut exec = node.exec();
     exec.inherit = Some(lock.as_fd());
-    with_attachment(|at| chain("1.1.0", &["p"]).add(&exec, at, &mut |_| Ok(()))).unwrap();
+    with_attachment(|at| chain("1.1.0", &["p"]).add(&exec, at, &mut unrecorded)).unwrap();
     drop(exec);
     drop(lock);
 
@@ -352,7 +389,7 @@ fn victim() {
     let mut exec = node.exec();
     exec.search = Search::new([PathBuf::from(folder)], "");
     // Returns only if the delegate ends by itself.
-    let done = with_attachment(|at| chain("1.1.0", &["p"]).add(&exec, at, &mut |_| Ok(())));
+    let done = with_attachment(|at| chain("1.1.0", &["p"]).add(&exec, at, &mut unrecorded));
     panic!("{done:?}");
 }
 
@@ -385,7 +422,7 @@ fn several_threads_run_delegates_at_once() {
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                with_attachment(|at| chain("1.1.0", &["p"]).add(&exec, at, &mut |_| Ok(()))).unwrap();
+                with_attachment(|at| chain("1.1.0", &["p"]).add(&exec, at, &mut unrecorded)).unwrap();
             });
         }
     });

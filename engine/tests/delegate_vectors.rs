@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use catena::delegate::{
     Attachment, Chain, Command, DelegateError, Exec, Exit, Fault, Observer, Run, Search, Versions, cache,
+    unrecorded,
 };
 use catena_cni::identifier::PluginType;
 use catena_cni::json::Map;
@@ -45,7 +46,7 @@ fn exec(folder: &Path, search: Search, observer: Option<Arc<dyn Observer>>) -> E
     Exec {
         env: std::env::vars_os().collect(),
         search,
-        versions: Versions::at(&folder.join("run/versions.json")),
+        versions: Arc::new(Versions::at(&folder.join("run/versions.json"))),
         network: "outer".to_owned(),
         deadline: Duration::from_secs(20),
         until: None,
@@ -249,9 +250,9 @@ fn run_script(case: &Value, folder: &Path, forwarded: Arc<Forwarded>) -> Answer 
         capability_args: &Map::new(),
     };
     let done = match Command::from_text(case["command"].as_str().unwrap()).unwrap() {
-        Command::Add => chain.add(&exec, &at, &mut |_| Ok(())).map(Some),
-        Command::Check => chain.check(&exec, &at, None).map(|()| None),
-        Command::Del => match chain.del(&exec, &at, None, &mut |_| Ok(())).pop() {
+        Command::Add => chain.add(&exec, &at, &mut unrecorded).map(Some),
+        Command::Check => chain.check(&exec, &at, None, &mut unrecorded).map(|()| None),
+        Command::Del => match chain.del(&exec, &at, None, &mut unrecorded).pop() {
             Some(error) => Err(error),
             None => Ok(None),
         },
@@ -575,7 +576,7 @@ fn operate(case: &Value, stand: &Stand, operation: &str, list_text: &str) -> Out
     let cached = || cache::load(&folder, name, at.container_id, at.ifname);
     let failed = |error: DelegateError| Outcome::Failed(Some(error.code()));
     let del = || {
-        let mut errors = chain.del(&exec, &at, cached().unwrap_or_default().as_ref(), &mut |_| Ok(()));
+        let mut errors = chain.del(&exec, &at, cached().unwrap_or_default().as_ref(), &mut unrecorded);
         if errors.is_empty() {
             cache::remove(&folder, name, at.container_id, at.ifname).unwrap();
             Outcome::Ok(None)
@@ -584,7 +585,7 @@ fn operate(case: &Value, stand: &Stand, operation: &str, list_text: &str) -> Out
         }
     };
     match operation {
-        "ADD" => match chain.add(&exec, &at, &mut |_| Ok(())) {
+        "ADD" => match chain.add(&exec, &at, &mut unrecorded) {
             Err(error) => failed(error),
             Ok(value) => {
                 // As the reference would write it, which says nothing that was not there.
@@ -596,7 +597,9 @@ fn operate(case: &Value, stand: &Stand, operation: &str, list_text: &str) -> Out
         },
         "CHECK" => match cached() {
             Err(_) => Outcome::Failed(None),
-            Ok(prev) => chain.check(&exec, &at, prev.as_ref()).map_or_else(failed, |()| Outcome::Ok(None)),
+            Ok(prev) => chain
+                .check(&exec, &at, prev.as_ref(), &mut unrecorded)
+                .map_or_else(failed, |()| Outcome::Ok(None)),
         },
         "DEL" => del(),
         "STATUS" => chain.status(&exec).map_or_else(failed, |()| Outcome::Ok(None)),

@@ -14,6 +14,7 @@ use catena_cni::list::NetworkList;
 use catena_routes::Family;
 use serde_json::{Value, json};
 
+use crate::attach::along::{Along, Done, Results, Started, spawned_event};
 use crate::attach::attachment::Attachment;
 use crate::attach::del;
 use crate::attach::delete::{self, Deletion};
@@ -25,7 +26,7 @@ use crate::attach::recorder::Recorder;
 use crate::attach::sandbox;
 use crate::attach::session::{Session, boot_id, now};
 use crate::cni::{CniError, Conf, Role, Target};
-use crate::delegate::{Chain, DelegateError, DeviceInfoError, DeviceInfoFile, Exec, Fault, Spawned, cache};
+use crate::delegate::{Chain, DelegateError, DeviceInfoError, DeviceInfoFile, Escort, Exec, Fault, Spawned};
 use crate::pipeline::bench::Bench;
 use crate::pipeline::context::{ArrangeContext, annotations, without_annotations};
 use crate::pipeline::error::PipelineError;
@@ -78,7 +79,7 @@ pub fn add(
     });
     // Meanwhile there is more to read, to lock and to ask the kernel.
     if let Some(pipeline) = &pipeline {
-        pipeline.prepare();
+        pipeline.prepare(Command::Add);
         session.record.notes.extend(pipeline.notes.iter().cloned());
     }
     let cache_dir = problems.take(session.cache_dir(conf));
@@ -125,11 +126,10 @@ pub fn add(
         attachments,
         netns,
         netns_path: netns_path.to_owned(),
-        cache_dir,
         bin_dir,
         begun: false,
         ran: Vec::new(),
-        done: Vec::new(),
+        results: Results::new(cache_dir),
     };
     adding.ran.resize_with(adding.attachments.len(), Ran::default);
     let outcome = panic::caught(|| adding.carry_out()).unwrap_or_else(Err);
@@ -213,12 +213,6 @@ fn clear(
     }
 }
 
-/// An attachment that is there.
-struct Done {
-    work: Work,
-    links: Vec<u32>,
-}
-
 struct Adding<'a, 's> {
     session: &'a mut Session<'s>,
     conf: &'a Conf,
@@ -230,15 +224,13 @@ struct Adding<'a, 's> {
     attachments: Vec<Attachment>,
     netns: Arc<Netns>,
     netns_path: String,
-    cache_dir: PathBuf,
     bin_dir: Option<PathBuf>,
     children: OwnedFd,
     /// Whether the ledger has the entry.
     begun: bool,
     /// By attachment.
     ran: Vec<Ran>,
-    /// The attachments whose pipeline has ended well, from the first on.
-    done: Vec<Done>,
+    results: Results,
     /// What it shows the pipeline, where the node wants to keep it.
     recorder: Option<Recorder>,
 }
@@ -265,8 +257,10 @@ const DELEGATE_STACK: usize = 512 << 10;
 
 impl Adding<'_, '_> {
     fn carry_out(&mut self) -> Result<Value, CniError> {
+        // Here there still is something to wait for: the modules.
+        let before = self.links(0)?;
         self.decide()?;
-        let answer = self.attach_all()?;
+        let answer = self.attach_all(before)?;
         inject::point("attach/finish");
         self.conclude()?;
         Ok(answer)
@@ -331,7 +325,7 @@ impl Adding<'_, '_> {
             own_netns: self.session.invocation.own_netns_allowed,
             args: self.session.invocation.args.clone(),
             bin_dir: self.bin_dir.as_ref().map(|folder| folder.display().to_string()),
-            cache_dir: self.cache_dir.display().to_string(),
+            cache_dir: self.results.folder.display().to_string(),
             time: now(),
             pipeline: self
                 .pipeline
@@ -353,11 +347,10 @@ impl Adding<'_, '_> {
     }
 
     /// From here on there may be side effects.
-    fn attach_all(&mut self) -> Result<Value, CniError> {
+    fn attach_all(&mut self, mut before: Vec<Link>) -> Result<Value, CniError> {
         let count = self.attachments.len();
         let one_by_one = if self.conf.parallel { 1 } else { count };
         // Between an attachment's delegates and the next one's there are stages only, which make no links.
-        let mut before = self.links(0)?;
         for position in 0..one_by_one {
             let document = match self.attachments[position].chain {
                 Some(_) => self.run_delegates(position, &before)?,
@@ -370,9 +363,10 @@ impl Adding<'_, '_> {
         if one_by_one < count {
             self.attach_side_by_side(one_by_one, &before)?;
         }
+        self.results.cache(&self.attachments, &self.caller.container_id, &self.netns_path)?;
         self.check_ownership()?;
         let asked = self.conf.cni_version;
-        let primary = self.done.first().ok_or_else(|| {
+        let primary = self.results.done.first().ok_or_else(|| {
             CniError::new(code::INVALID_CONFIG, "delegates is empty; name at least one network")
         })?;
         let answer = document::answer(&primary.work.document, asked)?;
@@ -392,7 +386,7 @@ impl Adding<'_, '_> {
         let (container_id, netns) = (self.caller.container_id.as_str(), self.netns_path.as_str());
         let run = |attachment: &Attachment, ran: &mut Ran| {
             inject::point("attach/beside");
-            run_chain(attachment, &exec, container_id, netns, ran, &mut |spawned| {
+            run_chain(attachment, &exec, container_id, netns, ran, &mut |spawned: &Spawned| {
                 let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
                 let event = spawned_event(spawned, attachment.subject.position);
                 slot.append(&event).map_err(|error| error.to_string())
@@ -412,6 +406,7 @@ impl Adding<'_, '_> {
                     Err(CniError::new(code::IO, format!("a thread for delegates cannot be started: {error}")))
                 }
             };
+            self.pipeline.make_spares(Command::Add);
             threads.into_iter().map(end).collect()
         });
         let mut documents = Vec::new();
@@ -461,7 +456,7 @@ impl Adding<'_, '_> {
         let others = self.attachments.iter().filter(|other| other.subject.position != position);
         let others: Vec<&str> = others.map(|other| other.subject.ifname.as_str()).collect();
         let is_anothers = |index: &u32| {
-            self.done.iter().any(|done| done.links.contains(index))
+            self.results.done.iter().any(|done| done.links.contains(index))
                 || after.iter().any(|link| link.index == *index && others.contains(&link.name.as_str()))
         };
         links.retain(|index| !is_anothers(index));
@@ -484,14 +479,6 @@ impl Adding<'_, '_> {
         if let Some(recorder) = &mut self.recorder {
             recorder.after(position, &work, &mut self.bench);
         }
-        if let Some(chain) = &attachment.chain
-            && let Some(cached) = document::cached(&work.document, &chain.list.cni_version)
-        {
-            let at = attachment.at(&self.caller.container_id, Some(&self.netns_path));
-            let list = chain.list.to_value().to_string();
-            cache::store(&self.cache_dir, &chain.list.name, list.as_bytes(), &at, &cached)
-                .map_err(|error| CniError::new(code::IO, error.to_string()))?;
-        }
         let event = Event::Attached {
             position,
             format: work.document.format.clone(),
@@ -503,7 +490,7 @@ impl Adding<'_, '_> {
             report: self.report(position),
         };
         self.slot.append(&event)?;
-        self.done.push(Done { work, links });
+        self.results.done.push(Done { work, links });
         Ok(())
     }
 
@@ -544,20 +531,30 @@ impl Adding<'_, '_> {
         self.refuse_taken_name(position, before)?;
         self.prepare_device_info(position)?;
         let intended = if self.begun { None } else { Some(self.intended()) };
-        let (container_id, netns) = (self.caller.container_id.as_str(), self.netns_path.as_str());
         let exec = exec(self.session, &self.key, self.bin_dir.as_deref(), &self.children, self.session.until);
-        let (slot, begun) = (&mut self.slot, &mut self.begun);
+        let (container_id, netns) = (self.caller.container_id.as_str(), self.netns_path.as_str());
+        let mut along = Along {
+            position,
+            intended,
+            begun: &mut self.begun,
+            slot: &mut self.slot,
+            pipeline: &self.pipeline,
+            attachments: &self.attachments,
+            results: &mut self.results,
+            container_id,
+            netns,
+            outcome: Ok(()),
+        };
         let (attachment, ran) = (&self.attachments[position], &mut self.ran[position]);
-        let ended = run_chain(attachment, &exec, container_id, netns, ran, &mut |spawned| {
-            let event = spawned_event(spawned, position);
-            let written = match (&intended, *begun) {
-                (Some(intended), false) => slot.begin(intended, &[event]),
-                _ => slot.append(&event),
-            };
-            *begun = true;
-            written.map_err(|error| error.to_string())
-        });
-        self.take(position, ended)
+        let ended = run_chain(attachment, &exec, container_id, netns, ran, &mut along);
+        let outcome = along.outcome;
+        match (self.take(position, ended), outcome) {
+            (Err(mut error), Err(problem)) => {
+                error.add(problem);
+                Err(error)
+            }
+            (document, outcome) => outcome.and(document),
+        }
     }
 
     /// Keeps what is known about an attachment's delegates, and makes a document of their result.
@@ -591,7 +588,7 @@ impl Adding<'_, '_> {
 
     /// The host's own check of each request, whatever the pipeline was.
     fn check_ownership(&mut self) -> Result<(), CniError> {
-        let each = self.attachments.iter().zip(&self.done);
+        let each = self.attachments.iter().zip(&self.results.done);
         let claims: Vec<_> = each.map(|(attachment, done)| claim(attachment, &done.links)).collect();
         verify(&mut self.bench, &claims, &mut self.session.record.notes)
     }
@@ -607,7 +604,7 @@ impl Adding<'_, '_> {
         if self.caller.mode == Mode::Chained {
             return Ok(());
         }
-        let Some(list) = status_list(self.done.iter().map(|done| &done.work.publications))? else {
+        let Some(list) = status_list(self.results.done.iter().map(|done| &done.work.publications))? else {
             return Ok(());
         };
         let file = self.session.status_file(
@@ -635,6 +632,7 @@ impl Adding<'_, '_> {
                 continue;
             }
             let previous = self
+                .results
                 .done
                 .get(position)
                 .and_then(|done| document::cached(&done.work.document, &chain.list.cni_version))
@@ -669,7 +667,7 @@ impl Adding<'_, '_> {
                 failed.into_iter().for_each(|problem| error.add(problem.of_network(network)));
                 continue;
             }
-            for problem in attachment.remove_files(&self.cache_dir, &self.caller.container_id) {
+            for problem in attachment.remove_files(&self.results.folder, &self.caller.container_id) {
                 error = error.detail(problem.msg);
             }
         }
@@ -728,21 +726,21 @@ pub fn rewrite(attachment: &mut Attachment, shown: &str, admitted: &str) -> Resu
     Ok(())
 }
 
-/// Runs ADD of one attachment's delegates; `record` makes each of their processes known.
+/// Runs ADD of one attachment's delegates.
 fn run_chain(
     attachment: &Attachment,
     exec: &Exec<'_>,
     container_id: &str,
     netns: &str,
     ran: &mut Ran,
-    record: &mut dyn FnMut(&Spawned) -> Result<(), String>,
+    escort: &mut dyn Escort,
 ) -> Ended {
     let start = Instant::now();
     let result = match &attachment.chain {
-        Some(chain) => chain.add(exec, &attachment.at(container_id, Some(netns)), &mut |spawned| {
-            ran.started = true;
-            record(spawned)
-        }),
+        Some(chain) => {
+            let at = attachment.at(container_id, Some(netns));
+            chain.add(exec, &at, &mut Started { started: &mut ran.started, escort })
+        }
         None => Ok(Value::Null),
     };
     if let Err(DelegateError { fault: Fault::Missing { .. }, plugin, .. }) = &result {
@@ -763,11 +761,6 @@ fn exec<'l>(
     until: Instant,
 ) -> Exec<'l> {
     session.exec(key.network.as_str(), bin_dir, Some(children), until)
-}
-
-/// The event that makes a process known.
-pub fn spawned_event(spawned: &Spawned, position: usize) -> Event {
-    Event::Spawned { group: spawned.pgid, start_time: spawned.start_time.unwrap_or(0), position }
 }
 
 /// The links that belong to an attachment: its interface and what its result claims in this sandbox, unless
@@ -822,7 +815,8 @@ pub fn verify(bench: &mut Bench, claims: &[Claim], notes: &mut Vec<String>) -> R
         let rivals = ownership::rivals(family, &main, claims);
         if !rivals.is_empty() {
             notes.push(format!(
-                "more than one attachment has {family} default routes, and none asked for them: {}",
+                "more than one attachment has {family} default routes, and none asked for them: {}; the kernel chooses by \
+                 metric; ask with default-route on one of them",
                 rivals.join(", ")
             ));
         }

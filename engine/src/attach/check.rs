@@ -18,9 +18,11 @@ use crate::attach::ledger::Found;
 use crate::attach::sandbox;
 use crate::attach::session::Session;
 use crate::cni::{CniError, Conf, Target};
+use crate::delegate::{Escort, Spawned};
 use crate::pipeline::bench::Bench;
 use crate::pipeline::ownership::Claim;
 use crate::pipeline::run::{self, Caller};
+use crate::pipeline::selection::Pipeline;
 use crate::report::record::AttachmentRecord;
 use crate::routes::kernel::Scope;
 use crate::routes::netns::Netns;
@@ -94,6 +96,7 @@ fn look(
 ) -> Result<(), CniError> {
     let intended = &entry.intended;
     let pipeline = recorded_pipeline(session, intended, modules);
+    pipeline.prepare(Command::Check);
     let caller = Caller {
         command: Command::Check,
         mode: delete::mode(intended),
@@ -115,7 +118,7 @@ fn look(
             let at = attachment.at(&caller.container_id, Some(netns_path));
             let previous = document::cached(&work.document, &chain.list.cni_version);
             chain
-                .check(&exec, &at, previous.as_ref())
+                .check(&exec, &at, previous.as_ref(), &mut Ahead(&pipeline))
                 .map_err(|error| CniError::from(error).of_network(&recorded.network))?;
         }
         let own = match attached[position].and_then(Event::links) {
@@ -143,6 +146,19 @@ fn look(
     }
     let verified = verify(&mut bench, &claims, &mut session.record.notes);
     verified.map_err(|error| noted(error, session))
+}
+
+/// Makes ready what the stages need while the delegates work.
+struct Ahead<'a>(&'a Pipeline);
+
+impl Escort for Ahead<'_> {
+    fn spawned(&mut self, _: &Spawned) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn waiting(&mut self) {
+        self.0.make_spares(Command::Check);
+    }
 }
 
 /// A failure says so if the check had to do without a module of the ADD.

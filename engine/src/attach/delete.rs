@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use catena_cni::error::code;
 
-use crate::attach::add::spawned_event;
+use crate::attach::along::spawned_event;
 use crate::attach::attachment::{Attachment, Recorded};
 use crate::attach::children;
 use crate::attach::document;

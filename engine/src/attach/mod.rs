@@ -1,6 +1,7 @@
 //! The use cases: what each CNI command does, and the ledger that they share.
 
 pub mod add;
+mod along;
 pub mod attachment;
 pub mod check;
 pub mod children;

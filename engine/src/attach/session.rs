@@ -37,6 +37,8 @@ pub struct Session<'a> {
     pub invocation: &'a Invocation,
     /// The ledger.
     pub ledger: Ledger,
+    /// What plugins answered to VERSION.
+    versions: Arc<Versions>,
     /// When the call has to be over.
     pub until: Instant,
     /// What happened, for log and ledger.
@@ -74,6 +76,7 @@ impl<'a> Session<'a> {
             problems: Problems::default(),
             invocation,
             ledger,
+            versions: Arc::new(Versions::at(&root.run().join("versions.json"))),
             until,
             record: Record::default(),
         })
@@ -110,7 +113,7 @@ impl<'a> Session<'a> {
         Exec {
             env: self.invocation.env.clone(),
             search: Search::new(bin_dir.map(Path::to_owned), &self.invocation.path),
-            versions: Versions::at(&self.root.run().join("versions.json")),
+            versions: Arc::clone(&self.versions),
             network: network.to_owned(),
             deadline: self.node.deadlines.delegate,
             until: Some(until),

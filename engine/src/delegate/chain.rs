@@ -15,10 +15,7 @@ use serde_json::{Value, json};
 use super::command::Command;
 use super::error::{DelegateError, Fault};
 use super::exec::{self, Attachment, Call, Exec, Plugin};
-use super::process::Spawned;
-
-/// Called once for every process that is started for an operation, while it runs and before it gets its request.
-pub type BeforeStdin<'a> = &'a mut dyn FnMut(&Spawned) -> Result<(), String>;
+use super::process::Escort;
 
 /// A configuration list that can be run.
 #[derive(Debug, Clone)]
@@ -46,13 +43,13 @@ impl Chain {
         &self,
         exec: &Exec<'_>,
         at: &Attachment<'_>,
-        before_stdin: BeforeStdin<'_>,
+        escort: &mut dyn Escort,
     ) -> Result<Value, DelegateError> {
         self.check_names(at)?;
         let mut previous: Option<Value> = None;
         for plugin in &self.list.plugins {
             let extra = Extra::Previous(previous.as_ref());
-            let (stdout, version) = self.ask(exec, Some(at), Command::Add, plugin, extra, before_stdin)?;
+            let (stdout, version) = self.ask(exec, Some(at), Command::Add, plugin, extra, escort)?;
             let value = result::from_stdout(&stdout, &version).map_err(|error| {
                 let fault = Fault::NoResult { cause: error.to_string(), quote: exec::quote(&stdout) };
                 DelegateError::new(plugin.kind.as_str(), at.ifname, Command::Add, fault)
@@ -69,12 +66,13 @@ impl Chain {
         exec: &Exec<'_>,
         at: &Attachment<'_>,
         prev: Option<&Value>,
+        escort: &mut dyn Escort,
     ) -> Result<(), DelegateError> {
         if self.list.disable_check || !self.speaks(SpecVersion::V0_4_0) {
             return Ok(());
         }
         for plugin in &self.list.plugins {
-            self.ask(exec, Some(at), Command::Check, plugin, Extra::Previous(prev), &mut exec::unrecorded)?;
+            self.ask(exec, Some(at), Command::Check, plugin, Extra::Previous(prev), escort)?;
         }
         Ok(())
     }
@@ -88,12 +86,12 @@ impl Chain {
         exec: &Exec<'_>,
         at: &Attachment<'_>,
         prev: Option<&Value>,
-        before_stdin: BeforeStdin<'_>,
+        escort: &mut dyn Escort,
     ) -> Vec<DelegateError> {
         let mut errors = Vec::new();
         for plugin in self.list.plugins.iter().rev() {
             let extra = Extra::Previous(prev);
-            if let Err(error) = self.ask(exec, Some(at), Command::Del, plugin, extra, before_stdin) {
+            if let Err(error) = self.ask(exec, Some(at), Command::Del, plugin, extra, escort) {
                 errors.push(error);
             }
         }
@@ -170,7 +168,7 @@ impl Chain {
         command: Command,
         plugin: &list::Plugin,
         extra: Extra<'_>,
-        before_stdin: BeforeStdin<'_>,
+        escort: &mut dyn Escort,
     ) -> Result<(Vec<u8>, String), DelegateError> {
         let ifname = at.map_or("", |at| at.ifname);
         let found = exec.find(&plugin.kind, command, ifname)?;
@@ -185,7 +183,7 @@ impl Chain {
             }
             let request = self.request(plugin, version, command, at, extra).map_err(error)?.to_string();
             let call = Call { plugin: &found, command, at, request: request.as_bytes() };
-            exec.call(&call, before_stdin)
+            exec.call(&call, escort)
         };
 
         let version = match exec.versions.known(&found.path) {

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::command::Command;
 use super::error::{DelegateError, Fault};
-use super::process::{self, Ended, Exit, Failure, Job, Spawned};
+use super::process::{self, Ended, Escort, Exit, Failure, Job, Spawned};
 use super::search::Search;
 use super::version::Versions;
 
@@ -35,7 +35,7 @@ pub struct Exec<'a> {
     /// Where plugins are looked for.
     pub search: Search,
     /// What plugins answered to VERSION before.
-    pub versions: Versions,
+    pub versions: Arc<Versions>,
     /// Name of the network that this catena was called for, the value of [`NESTED`].
     pub network: String,
     /// How long one delegate may take.
@@ -107,8 +107,11 @@ pub(super) struct Call<'a> {
     pub(super) request: &'a [u8],
 }
 
-/// For calls whose start nobody has to know about.
-pub(super) fn unrecorded(_: &Spawned) -> Result<(), String> {
+/// The [`Escort`] of processes that nobody has to know about.
+///
+/// # Errors
+/// None.
+pub fn unrecorded(_: &Spawned) -> Result<(), String> {
     Ok(())
 }
 
@@ -129,11 +132,7 @@ impl Exec<'_> {
     }
 
     /// Runs the plugin; its stdout if it succeeded.
-    pub(super) fn call(
-        &self,
-        call: &Call<'_>,
-        before_stdin: &mut dyn FnMut(&Spawned) -> Result<(), String>,
-    ) -> Result<Vec<u8>, DelegateError> {
+    pub(super) fn call(&self, call: &Call<'_>, escort: &mut dyn Escort) -> Result<Vec<u8>, DelegateError> {
         let cni_path = self.search.cni_path();
         let variables: [(&str, &OsStr); 7] = match call.at {
             Some(at) => [
@@ -180,7 +179,7 @@ impl Exec<'_> {
             output_limit: self.output_limit,
             output_matters: matches!(call.command, Command::Add | Command::Version),
         };
-        let ended = process::run(&job, before_stdin).map_err(|failure| {
+        let ended = process::run(&job, escort).map_err(|failure| {
             error(match failure {
                 Failure::Busy(waited) => Fault::Busy { path: call.plugin.path.clone(), waited },
                 Failure::Spawn(errno) => Fault::Spawn { path: call.plugin.path.clone(), errno },

@@ -12,11 +12,11 @@ mod search;
 mod spawn;
 mod version;
 
-pub use chain::{BeforeStdin, Chain};
+pub use chain::Chain;
 pub use command::Command;
 pub use device_info::{CAPABILITY as DEVICE_INFO, DeviceInfoError, DeviceInfoFile};
 pub use error::{DelegateError, Fault};
-pub use exec::{Attachment, Exec, NESTED, Observer, Run};
-pub use process::{Exit, Spawned, start_time};
+pub use exec::{Attachment, Exec, NESTED, Observer, Run, unrecorded};
+pub use process::{Escort, Exit, Spawned, start_time};
 pub use search::Search;
 pub use version::Versions;

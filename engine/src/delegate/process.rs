@@ -25,6 +25,11 @@ const BUSY_FOR: Duration = Duration::from_secs(2);
 /// After SIGKILL: a process in an uninterruptible system call (a dead network file system) may not die at all.
 const DEATH_WITHIN: Duration = Duration::from_secs(2);
 
+/// Bytes of one read. Most answers fit, and each page of a larger buffer would be touched for nothing.
+const BLOCK: usize = 4 * 1024;
+/// Reads in a row: a few pipes' worth.
+const READS: usize = 256;
+
 /// How long only the end of a process is waited for where that is near: what it writes, closes and how it ends would
 /// wake us three times. One that has more to say than a pipe takes is kept waiting that long.
 const SOON: Duration = Duration::from_millis(1);
@@ -53,6 +58,23 @@ pub struct Spawned {
     /// When it started, in clock ticks since boot (proc(5), `/proc/PID/stat` field 22), to tell it from a later
     /// process of the same number. `None` where `/proc` cannot be read.
     pub start_time: Option<u64>,
+}
+
+/// Who goes along with the processes of an operation.
+pub trait Escort {
+    /// A process runs and has not got a byte of its request; an error ends it.
+    fn spawned(&mut self, spawned: &Spawned) -> Result<(), String>;
+
+    /// It has its request, and there is nothing to do but to wait for it. Nobody looks at the deadline meanwhile, so
+    /// this is for what takes less time than a process.
+    fn waiting(&mut self) {}
+}
+
+/// For those who only want to know about the processes.
+impl<F: FnMut(&Spawned) -> Result<(), String>> Escort for F {
+    fn spawned(&mut self, spawned: &Spawned) -> Result<(), String> {
+        self(spawned)
+    }
 }
 
 /// How the process ended.
@@ -86,15 +108,12 @@ pub(super) enum Failure {
     Spawn(Errno),
     /// Our own pipes.
     Io(&'static str, Errno),
-    /// The caller's `before_stdin` said no; the process was killed.
+    /// The escort said no; the process was killed.
     Withheld(String),
 }
 
-/// Runs `job`. `before_stdin` is called while the process already runs and before it gets a byte of its request.
-pub(super) fn run(
-    job: &Job<'_>,
-    before_stdin: &mut dyn FnMut(&Spawned) -> Result<(), String>,
-) -> Result<Ended, Failure> {
+/// Runs `job`.
+pub(super) fn run(job: &Job<'_>, escort: &mut dyn Escort) -> Result<Ended, Failure> {
     let pipe = || pipe2(OFlag::O_CLOEXEC).map_err(|errno| Failure::Io("pipe2", errno));
     let (child_in, our_in) = pipe()?;
     let (our_out, child_out) = pipe()?;
@@ -116,7 +135,7 @@ pub(super) fn run(
 
     let pid = child.pid();
     let spawned = Spawned { pid, pgid: pid, start_time: start_time(pid) };
-    before_stdin(&spawned).map_err(Failure::Withheld)?;
+    escort.spawned(&spawned).map_err(Failure::Withheld)?;
     inject::point("delegate/spawned");
     let pipes = Pipes {
         stdin: Some(our_in.into()),
@@ -124,7 +143,7 @@ pub(super) fn run(
         stdout: Some(our_out.into()),
         stderr: Some(our_err.into()),
     };
-    converse(job, &mut child, pipes)
+    converse(job, &mut child, pipes, escort)
 }
 
 /// libcni's retry runs a command object again that cannot be run twice; this one starts afresh each time.
@@ -152,13 +171,22 @@ struct Pipes {
     stderr: Option<File>,
 }
 
-fn converse(job: &Job<'_>, child: &mut Running, mut pipes: Pipes) -> Result<Ended, Failure> {
+fn converse(
+    job: &Job<'_>,
+    child: &mut Running,
+    mut pipes: Pipes,
+    escort: &mut dyn Escort,
+) -> Result<Ended, Failure> {
     let mut stdout = Vec::new();
     let mut stderr = Vec::new();
     // One that has its request may be done at once, and one that has answered is about to end.
     let mut ends_soon = true;
     loop {
+        let had_more = pipes.stdin.is_some();
         feed(job.stdin, &mut pipes)?;
+        if had_more && pipes.stdin.is_none() {
+            escort.waiting();
+        }
         let timeout = job.until.saturating_duration_since(Instant::now());
         let gone = if ends_soon && pipes.stdin.is_none() {
             ends_soon = false;
@@ -253,15 +281,15 @@ fn read_stderr(pipes: &mut Pipes, into: &mut Vec<u8>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads what is there, at most a few pipes' worth, so that an endless writer does not keep us from the deadline.
+/// Reads what is there, at most [`READS`] times, so that an endless writer does not keep us from the deadline.
 fn drain(
     pipe: &mut Option<File>,
     what: &'static str,
     mut take: impl FnMut(&[u8]) -> bool,
 ) -> Result<(), Failure> {
     let Some(file) = pipe else { return Ok(()) };
-    let mut buffer = [0; 16 * 1024];
-    for _ in 0..64 {
+    let mut buffer = [0; BLOCK];
+    for _ in 0..READS {
         match file.read(&mut buffer) {
             Ok(0) => {
                 *pipe = None;

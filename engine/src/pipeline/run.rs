@@ -7,7 +7,7 @@ use catena_cni::json;
 use serde_json::Value;
 
 use crate::inject;
-use crate::node::OnError;
+use crate::node::{OnError, SecondaryDefaults};
 use crate::pipeline::bench::{Bench, Traces};
 use crate::pipeline::context::{ArrangeContext, Context};
 use crate::pipeline::error::{Blame, PipelineError};
@@ -240,7 +240,8 @@ pub fn arrange(
     records: &mut Vec<StageRecord>,
 ) -> Result<(), PipelineError> {
     judge_configs(pipeline, caller, records)?;
-    let stages: Vec<&Stage> = pipeline.with(Export::Arrange).collect();
+    let stages = pipeline.with(Export::Arrange).filter(|stage| !is_idle(stage, about, subjects));
+    let stages: Vec<&Stage> = stages.collect();
     // The last stage outside of the baseline that has decided anything.
     let mut last = 0;
     for (place, stage) in stages.iter().enumerate() {
@@ -252,6 +253,17 @@ pub fn arrange(
         decide(stage, caller, about, subjects, bench, records)?;
     }
     Ok(())
+}
+
+/// Whether it is known of a stage that it would leave everything as it is: nobody asks for anything, nor does its config
+/// or the node.
+fn is_idle(stage: &Stage, about: &About, subjects: &[Subject]) -> bool {
+    let keeps = subjects.len() < 2 || about.context.secondary_defaults == SecondaryDefaults::Keep.as_str();
+    let asks = |subject: &Subject| {
+        ["defaultRoute", "defaultRouteNone"].iter().any(|key| subject.context.request.get(key).is_some())
+    };
+    let knows = stage.module.arranges_requests() && stage.config == "{}" && !stage.is_monitored();
+    knows && keeps && !subjects.iter().any(asks)
 }
 
 /// Asks one stage; whether it has changed an intent.

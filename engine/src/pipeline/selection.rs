@@ -9,7 +9,7 @@ use crate::node::{
     At, Entry, EntryMode, ModuleName, ModuleRule, NodeConfig, OnError, Pipelines, Problem, Refused,
     StdinPipelines,
 };
-use crate::wasm::{Export, Module, ModuleError, Modules, preparer};
+use crate::wasm::{Command, Export, Module, ModuleError, Modules, preparer};
 
 /// The pipeline that runs where nothing else is said.
 const DEFAULT: [(&str, &[&str]); 4] = [
@@ -134,9 +134,23 @@ impl Pipeline {
         Ok(Pipeline { stages: load(chosen, modules)?, notes })
     }
 
-    /// Has the modules made ready while the caller does something else.
-    pub fn prepare(&self) {
-        self.stages.iter().for_each(|stage| preparer::prepare(&stage.module));
+    /// Has what the first attachment needs made ready while the caller does something else; on ADD the modules that
+    /// are asked before any stage runs come first.
+    pub fn prepare(&self, command: Command) {
+        if command == Command::Add {
+            self.with(Export::Arrange).for_each(|stage| preparer::prepare(&stage.module));
+            self.with(Export::Admit).for_each(|stage| preparer::prepare(&stage.module));
+        }
+        self.acting(command).for_each(|stage| preparer::prepare(&stage.module));
+    }
+
+    /// Makes the instances that the stages of an attachment need, while there is something to wait for.
+    pub fn make_spares(&self, command: Command) {
+        self.acting(command).for_each(|stage| stage.module.make_spare());
+    }
+
+    fn acting(&self, command: Command) -> impl Iterator<Item = &Stage> {
+        self.with(Export::Stage).filter(move |stage| stage.module.acts_on(command))
     }
 
     /// The stages that have an export, in order.

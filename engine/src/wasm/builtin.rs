@@ -26,6 +26,9 @@ pub struct Builtin {
     /// The commands on which its `stage` does anything. On the others there is nothing that a call could change, so
     /// none is made.
     pub commands: &'static [Command],
+    /// Whether its `arrange` leaves everything as it is where no attachment asks for anything, its config is empty and
+    /// the node filters nothing by itself; it is not asked then.
+    pub arranges_requests: bool,
     /// The compiled artifact of all built-in stages; starts on a page of its own, so that it can run where it is.
     pub artifact: &'static [u8],
 }
@@ -40,8 +43,11 @@ include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
 mod tests {
     use std::borrow::Cow;
 
+    use serde_json::{Value, json};
+
     use super::*;
     use crate::node::{At, Grants, Limits};
+    use crate::pipeline::intent::Intent;
     use crate::routes::kernel::Scope;
     use crate::wasm::{Call, Document, Facts, Host, Mode, Module, Outcome, StageError};
 
@@ -50,6 +56,10 @@ mod tests {
     }
 
     fn module(builtin: &'static Builtin, grants: Cow<'_, str>) -> Module {
+        module_within(builtin, grants, Limits::default())
+    }
+
+    fn module_within(builtin: &'static Builtin, grants: Cow<'_, str>, limits: Limits) -> Module {
         let facts = Facts {
             name: builtin.name,
             digest: builtin.digest,
@@ -59,7 +69,7 @@ mod tests {
             wants: Grants::default(),
             grants: Grants::parse(At::Document, &serde_json::from_str(&grants).unwrap()).unwrap(),
         };
-        Module::builtin(facts, Limits::default(), builtin)
+        Module::builtin(facts, limits, builtin)
     }
 
     fn call(command: Command, mode: Mode, context: &str) -> Call {
@@ -107,6 +117,85 @@ mod tests {
             }
         }
         assert_eq!(idle, 7 * 4);
+    }
+
+    #[test]
+    fn who_arranges_requests_leaves_all_as_it_is_without_one() {
+        let intents = [
+            json!({}),
+            json!({"ipv4": {"action": "filter"}, "ipv6": {"action": "own"}}),
+            json!({"ipv4": {"action": "leave"}, "ipv6": {"action": "override", "gateways": ["fd00::1"]}}),
+            json!({"ipv4": {"action": "override", "gateways": ["192.0.2.1"]}}),
+        ];
+        let attachment = |(position, intent): (usize, &Value)| {
+            json!({"position": position, "network": "n", "ifname": format!("net{position}"), "primary": position == 0,
+                   "request": {"ips": ["192.0.2.9/24"], "mac": "02:00:00:00:00:01"}, "intent": intent})
+        };
+        let mut asked = 0;
+        for builtin in BUILTINS.iter().filter(|builtin| builtin.arranges_requests) {
+            let module = module(builtin, builtin.wants.into());
+            for count in 0..=intents.len() {
+                for mode in [Mode::Meta, Mode::Chained] {
+                    for defaults in ["keep", "filter"] {
+                        let is_said = defaults == "filter" && mode == Mode::Meta && count > 1;
+                        let context = json!({"secondaryDefaults": defaults}).to_string();
+                        let attachments: Value =
+                            intents[..count].iter().enumerate().map(attachment).collect();
+                        let call = call(Command::Add, mode, &context);
+                        let (answer, host, _) = module.arrange(&call, &attachments.to_string(), host());
+                        let before = intents[..count].iter().enumerate();
+                        let before: Vec<Intent> = before
+                            .map(|(place, intent)| Intent::from_value(intent, place).unwrap())
+                            .collect();
+                        let after = Intent::read_all(&answer.unwrap(), count).unwrap();
+                        assert!(host.logs.is_empty() && host.failed_calls.is_empty());
+                        assert!(after == before || is_said, "{after:?}");
+                        asked += usize::from(!is_said);
+                    }
+                }
+            }
+        }
+        assert_eq!(asked, 17);
+    }
+
+    #[test]
+    fn an_instance_that_was_made_before_it_was_needed_makes_no_difference() {
+        let old = r#"{"cniVersion":"0.2.0","ip4":{"ip":"192.0.2.5/24"}}"#;
+        let old = Document { format: "cni/0.2.0".into(), text: old.into() };
+        for builtin in &BUILTINS {
+            let module = module(builtin, builtin.wants.into());
+            let run = || {
+                let (answer, host, usage) =
+                    module.run(&call(Command::Add, Mode::Chained, "{}"), &old, host());
+                (answer.unwrap(), host.logs, host.failed_calls.len(), usage.fuel, usage.memory)
+            };
+            let plain = run();
+            assert!(plain.3 > 0 && plain.4 > 0);
+            for _ in 0..3 {
+                module.make_spare();
+                module.make_spare();
+                assert_eq!(run(), plain, "{}", builtin.name);
+                assert_eq!(run(), plain, "{}", builtin.name);
+            }
+        }
+    }
+
+    #[test]
+    fn an_instance_that_was_made_before_has_the_limits_of_its_run() {
+        let gateway = builtin("default-gateway");
+        let fuel = Limits { fuel: 1000, ..Limits::default() };
+        // Less than the memory that the instance begins with.
+        let memory = Limits { memory: 1 << 20, ..Limits::default() };
+        for limits in [fuel, memory] {
+            let module = module_within(gateway, gateway.wants.into(), limits);
+            let run = || {
+                let (answer, ..) = module.run(&call(Command::Add, Mode::Chained, "{}"), &result(), host());
+                answer.unwrap_err().to_string()
+            };
+            let plain = run();
+            module.make_spare();
+            assert_eq!(run(), plain);
+        }
     }
 
     #[test]

@@ -50,6 +50,11 @@ impl Host {
         }
     }
 
+    /// The host of a store in which nothing runs.
+    pub(super) fn nowhere() -> Self {
+        Self::new("", Scope::default(), true)
+    }
+
     /// Whether the run may change anything outside of its answer: not on check and del, before the first delegate, in
     /// monitor mode, nor on a recorded table.
     pub(super) fn may_write(&self) -> bool {

@@ -1,7 +1,7 @@
 //! One run: an export of a module, called in a store of its own.
 
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::time::Instant;
 
 use wasmtime::component::Instance;
@@ -15,6 +15,7 @@ use super::grants::{check_outcome, check_rewrite, check_tolerations};
 use super::host::{Host, State};
 use super::limits::{self, Exceeded, Late};
 use super::module::{Linked, Module};
+use super::spare::Made;
 use super::text::plain;
 use super::wasi::Wasi;
 use crate::node::Limits;
@@ -142,22 +143,25 @@ impl Module {
         // What earlier runs left is not this run's.
         host.failed_calls.clear();
         let limits = limits::of_call(self.limits, bytes);
-        let mut state = State::new(host, Arc::clone(&self.name), Arc::clone(&self.grants), limits, wasi);
-        state.role = self.role;
-        let mut store = limits::store(linked.pre.engine(), state);
+        let Made { mut store, instance } = self.store(linked, host, limits, wasi);
         // wasmtime catches a host function's panic before the guest's frames and goes on with it behind them. It must
         // not take the journal with it.
         let answer = catch_unwind(AssertUnwindSafe(|| {
             let _entered = runtime.as_ref().map(tokio::runtime::Handle::enter);
             inject::point("wasm/call");
-            linked.pre.instantiate(&mut store).and_then(|instance| call(&mut store, &instance))
+            let instance = match instance {
+                Some(made) => made,
+                None => linked.pre.instantiate(&mut store)?,
+            };
+            call(&mut store, &instance)
         }));
         let fuel = limits.fuel.saturating_sub(store.get_fuel().unwrap_or_default());
-        let mut state = store.into_data();
+        let state = store.data_mut();
         for (level, line) in state.wasi.as_ref().map(Wasi::lines).unwrap_or_default() {
             state.log(level, &line);
         }
         let usage = Usage { fuel, duration: start.elapsed(), memory: state.meter.peak };
+        let host = mem::replace(&mut state.host, Host::nowhere());
         let answer = match answer {
             Ok(Ok(Ok(answer))) => Ok(answer),
             Ok(Ok(Err(error))) => Err(said(error)),
@@ -168,7 +172,8 @@ impl Module {
             }
             Err(payload) => Err(StageError::Internal(panic::text(&*payload).to_owned())),
         };
-        (answer, state.host, usage)
+        self.put_away(store);
+        (answer, host, usage)
     }
 }
 

@@ -22,6 +22,7 @@ mod modules;
 mod pointer;
 pub mod preparer;
 mod routes;
+mod spare;
 mod text;
 mod wasi;
 

@@ -12,8 +12,9 @@ use super::call::{Command, Export};
 use super::engine::engine;
 use super::error::ModuleError;
 use super::grants::{is_wasi, required, speaks, unknown_export};
-use super::host::State;
-use super::wasi;
+use super::host::{Host, State};
+use super::spare::Spare;
+use super::wasi::{self, Wasi};
 use crate::node::{Grants, Limits};
 
 /// A module that may run: its imports are granted, and are linked when it is first needed.
@@ -26,8 +27,11 @@ pub struct Module {
     pub(super) role: Option<Role>,
     /// The commands on which its `stage` is known to do something; of an installed module all are.
     commands: &'static [Command],
+    /// See [`Builtin::arranges_requests`].
+    arranges_requests: bool,
     exports: Vec<Export>,
     linked: LazyLock<Result<Linked, ModuleError>, Link>,
+    pub(super) spare: Spare,
 }
 
 /// Makes a module ready.
@@ -147,6 +151,7 @@ impl Module {
         Self {
             role: Some(builtin.role),
             commands: builtin.commands,
+            arranges_requests: builtin.arranges_requests,
             ..Self::new(&facts, limits, Box::new(link))
         }
     }
@@ -160,8 +165,10 @@ impl Module {
             limits,
             role: None,
             commands: &[Command::Add, Command::Check, Command::Del],
+            arranges_requests: false,
             exports: exports.collect(),
             linked: LazyLock::new(link),
+            spare: Spare::default(),
         }
     }
 
@@ -173,6 +180,13 @@ impl Module {
     /// Makes the module ready to run while there is something to wait for. What goes wrong is told when it is run.
     pub fn prepare(&self) {
         let _ = self.linked();
+    }
+
+    /// What a run has in its store.
+    pub(super) fn state(&self, host: Host, limits: Limits, wasi: Option<Wasi>) -> State {
+        let mut state = State::new(host, Arc::clone(&self.name), Arc::clone(&self.grants), limits, wasi);
+        state.role = self.role;
+        state
     }
 
     /// The name that pipelines use.
@@ -193,6 +207,11 @@ impl Module {
     /// Whether its `stage` may do anything on that command.
     pub fn acts_on(&self, command: Command) -> bool {
         self.commands.contains(&command)
+    }
+
+    /// Whether its `arrange` is known to do nothing where nothing is asked for ([`Builtin::arranges_requests`]).
+    pub fn arranges_requests(&self) -> bool {
+        self.arranges_requests
     }
 
     /// Whether it has that export.

@@ -65,6 +65,30 @@ fn a_link_that_is_reported_but_not_there() {
     }
 }
 
+/// libcni's cache is written while the next delegate runs, or at the end.
+#[test]
+fn a_result_that_cannot_be_cached() {
+    let delegate = |(index, name): (u8, &str)| scripted::veth(name, index, Stack::Dual, index == 1);
+    let names = ["one", "two", "three"];
+    for (name, ifname) in names.iter().zip(["eth0", "net1", "net2"]) {
+        for parallel in [false, true] {
+            let world = World::new();
+            let pod = Pod::new(&world, "pod");
+            let outer = || conf::catena((1..).zip(names).map(delegate).collect());
+            let result = pod.add(&outer()).result();
+            pod.del(&outer(), Some(&result)).done();
+            let before = Traces::of(&world, Some(&pod.netns));
+            let file = format!("{name}-id-pod-{ifname}");
+            world.sh(&format!("ln -s /nowhere /var/lib/cni/catena/results/.{file}"));
+            let mut side_by_side = outer();
+            side_by_side["parallel"] = json!(parallel);
+            pod.add(&side_by_side).fails_with(5, &["cache file", &file]);
+            Traces::of(&world, Some(&pod.netns)).same_as(&before, "after a failed ADD");
+            pod.del(&side_by_side, None).done();
+        }
+    }
+}
+
 #[test]
 fn a_link_that_is_not_there_is_no_matter_where_nothing_is_asked() {
     let world = World::new();
