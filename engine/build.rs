@@ -27,8 +27,8 @@ use stages::component::{self, Description};
 use stages::toolchain::{Request, Toolchain};
 use strip::strip;
 
-/// The built-in stages, the commands on which the `stage` of each does anything, and whether its `arrange` does
-/// something only where something is asked for.
+/// The built-in stages, the commands on which the `stage` of each does anything, and whether it does nothing where
+/// nothing is asked for.
 const BUILTINS: [(&str, &[&str], bool); 4] = [
     ("default-gateway", &["Add", "Check"], true),
     ("empty-result", &["Add"], false),
@@ -167,7 +167,7 @@ fn compile(engine: &wasmtime::Engine, folder: &Path, wasm: &[u8]) -> Result<Vec<
 
 fn write_entry(
     table: &mut String,
-    (name, commands, arranges_requests): (&str, &[&str], bool),
+    (name, commands, waits_to_be_asked): (&str, &[&str], bool),
     size: usize,
     description: &Description,
 ) {
@@ -178,7 +178,7 @@ fn write_entry(
         "    Builtin {{\n        name: {name:?},\n        digest: {digest:?},\n        size: {size},\n        \
          exports: &{exports:?},\n        imports: &{imports:?},\n        contract: {contract:?},\n        \
          wants: {:?},\n        role: Role::{},\n        commands: &[{}],\n        \
-         arranges_requests: {arranges_requests},\n        artifact: &ARTIFACT.0,\n    }},\n",
+         waits_to_be_asked: {waits_to_be_asked},\n        artifact: &ARTIFACT.0,\n    }},\n",
         wants.to_string(),
         pascal_case(name),
         commands.iter().map(|command| format!("Command::{command}")).collect::<Vec<_>>().join(", "),

@@ -34,9 +34,9 @@ pub fn run() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    // Before all else: of what precedes the first delegate nothing takes longer than making the modules ready.
+    // Before all else: nothing that an ADD does itself takes longer than making the modules ready.
     let command = env::var("CNI_COMMAND").ok().and_then(|word| Command::from_text(&word));
-    if matches!(command, Some(Command::Add | Command::Check)) {
+    if command == Some(Command::Add) {
         preparer::start();
     }
     let mut asked = Asked::default();

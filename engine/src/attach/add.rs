@@ -79,7 +79,7 @@ pub fn add(
     });
     // Meanwhile there is more to read, to lock and to ask the kernel.
     if let Some(pipeline) = &pipeline {
-        pipeline.prepare(Command::Add);
+        pipeline.prepare();
         session.record.notes.extend(pipeline.notes.iter().cloned());
     }
     let cache_dir = problems.take(session.cache_dir(conf));
@@ -406,7 +406,8 @@ impl Adding<'_, '_> {
                     Err(CniError::new(code::IO, format!("a thread for delegates cannot be started: {error}")))
                 }
             };
-            self.pipeline.make_spares(Command::Add);
+            let intent = &self.attachments[first].subject.context.intent;
+            self.pipeline.make_spares(Command::Add, intent);
             threads.into_iter().map(end).collect()
         });
         let mut documents = Vec::new();

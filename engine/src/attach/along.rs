@@ -99,7 +99,8 @@ impl Escort for Along<'_> {
     }
 
     fn waiting(&mut self) {
-        self.pipeline.make_spares(Command::Add);
+        let intent = &self.attachments[self.position].subject.context.intent;
+        self.pipeline.make_spares(Command::Add, intent);
         if self.outcome.is_ok() {
             self.outcome = self.results.cache(self.attachments, self.container_id, self.netns);
         }

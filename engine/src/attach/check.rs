@@ -20,6 +20,7 @@ use crate::attach::session::Session;
 use crate::cni::{CniError, Conf, Target};
 use crate::delegate::{Escort, Spawned};
 use crate::pipeline::bench::Bench;
+use crate::pipeline::intent::Intent;
 use crate::pipeline::ownership::Claim;
 use crate::pipeline::run::{self, Caller};
 use crate::pipeline::selection::Pipeline;
@@ -96,7 +97,6 @@ fn look(
 ) -> Result<(), CniError> {
     let intended = &entry.intended;
     let pipeline = recorded_pipeline(session, intended, modules);
-    pipeline.prepare(Command::Check);
     let caller = Caller {
         command: Command::Check,
         mode: delete::mode(intended),
@@ -117,8 +117,9 @@ fn look(
         if let Some(chain) = &attachment.chain {
             let at = attachment.at(&caller.container_id, Some(netns_path));
             let previous = document::cached(&work.document, &chain.list.cni_version);
+            let mut ahead = Ahead { pipeline: &pipeline, intent: &attachment.subject.context.intent };
             chain
-                .check(&exec, &at, previous.as_ref(), &mut Ahead(&pipeline))
+                .check(&exec, &at, previous.as_ref(), &mut ahead)
                 .map_err(|error| CniError::from(error).of_network(&recorded.network))?;
         }
         let own = match attached[position].and_then(Event::links) {
@@ -149,7 +150,10 @@ fn look(
 }
 
 /// Makes ready what the stages need while the delegates work.
-struct Ahead<'a>(&'a Pipeline);
+struct Ahead<'a> {
+    pipeline: &'a Pipeline,
+    intent: &'a Intent,
+}
 
 impl Escort for Ahead<'_> {
     fn spawned(&mut self, _: &Spawned) -> Result<(), String> {
@@ -157,7 +161,7 @@ impl Escort for Ahead<'_> {
     }
 
     fn waiting(&mut self) {
-        self.0.make_spares(Command::Check);
+        self.pipeline.make_spares(Command::Check, self.intent);
     }
 }
 

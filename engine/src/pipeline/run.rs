@@ -240,7 +240,8 @@ pub fn arrange(
     records: &mut Vec<StageRecord>,
 ) -> Result<(), PipelineError> {
     judge_configs(pipeline, caller, records)?;
-    let stages = pipeline.with(Export::Arrange).filter(|stage| !is_idle(stage, about, subjects));
+    let stages =
+        pipeline.with(Export::Arrange).filter(|stage| !has_nothing_to_arrange(stage, about, subjects));
     let stages: Vec<&Stage> = stages.collect();
     // The last stage outside of the baseline that has decided anything.
     let mut last = 0;
@@ -255,14 +256,14 @@ pub fn arrange(
     Ok(())
 }
 
-/// Whether it is known of a stage that it would leave everything as it is: nobody asks for anything, nor does its config
-/// or the node.
-fn is_idle(stage: &Stage, about: &About, subjects: &[Subject]) -> bool {
+/// Whether it is known of a stage that its `arrange` would leave everything as it is: nobody asks for anything, nor does
+/// its config or the node.
+fn has_nothing_to_arrange(stage: &Stage, about: &About, subjects: &[Subject]) -> bool {
     let keeps = subjects.len() < 2 || about.context.secondary_defaults == SecondaryDefaults::Keep.as_str();
     let asks = |subject: &Subject| {
         ["defaultRoute", "defaultRouteNone"].iter().any(|key| subject.context.request.get(key).is_some())
     };
-    let knows = stage.module.arranges_requests() && stage.config == "{}" && !stage.is_monitored();
+    let knows = stage.module.waits_to_be_asked() && stage.config == "{}" && !stage.is_monitored();
     knows && keeps && !subjects.iter().any(asks)
 }
 
@@ -406,7 +407,7 @@ pub fn add(
 ) -> Result<(), PipelineError> {
     for stage in pipeline.with(Export::Stage) {
         let blame = blame(stage, "stage", Some(subject));
-        if !stage.is_due(work.tags(stage)) {
+        if !stage.is_due(work.tags(stage)) || stage.is_idle(caller.command, &subject.context.intent) {
             records.push(StageRecord {
                 outcome: "skipped",
                 ..record(&blame, &Usage::default(), &Traces::default(), None)
@@ -508,7 +509,7 @@ pub fn look(
     let mut failures = Vec::new();
     for stage in stages {
         // A monitored stage has made nothing that could be looked at, and a built-in one may have nothing to look at.
-        let is_idle = stage.is_monitored() || !stage.module.acts_on(caller.command);
+        let is_idle = stage.is_monitored() || stage.is_idle(caller.command, &subject.context.intent);
         if is_idle || !stage.is_due(work.tags(stage)) {
             continue;
         }

@@ -9,6 +9,7 @@ use crate::node::{
     At, Entry, EntryMode, ModuleName, ModuleRule, NodeConfig, OnError, Pipelines, Problem, Refused,
     StdinPipelines,
 };
+use crate::pipeline::intent::Intent;
 use crate::wasm::{Command, Export, Module, ModuleError, Modules, preparer};
 
 /// The pipeline that runs where nothing else is said.
@@ -134,23 +135,18 @@ impl Pipeline {
         Ok(Pipeline { stages: load(chosen, modules)?, notes })
     }
 
-    /// Has what the first attachment needs made ready while the caller does something else; on ADD the modules that
-    /// are asked before any stage runs come first.
-    pub fn prepare(&self, command: Command) {
-        if command == Command::Add {
-            self.with(Export::Arrange).for_each(|stage| preparer::prepare(&stage.module));
-            self.with(Export::Admit).for_each(|stage| preparer::prepare(&stage.module));
+    /// Has the modules made ready for an ADD while the caller does something else, those first that are asked before any
+    /// stage runs.
+    pub fn prepare(&self) {
+        for export in [Export::Arrange, Export::Admit, Export::Stage] {
+            self.with(export).for_each(|stage| preparer::prepare(&stage.module));
         }
-        self.acting(command).for_each(|stage| preparer::prepare(&stage.module));
     }
 
     /// Makes the instances that the stages of an attachment need, while there is something to wait for.
-    pub fn make_spares(&self, command: Command) {
-        self.acting(command).for_each(|stage| stage.module.make_spare());
-    }
-
-    fn acting(&self, command: Command) -> impl Iterator<Item = &Stage> {
-        self.with(Export::Stage).filter(move |stage| stage.module.acts_on(command))
+    pub fn make_spares(&self, command: Command, intent: &Intent) {
+        let stages = self.with(Export::Stage).filter(|stage| !stage.is_idle(command, intent));
+        stages.for_each(|stage| stage.module.make_spare());
     }
 
     /// The stages that have an export, in order.
@@ -163,6 +159,13 @@ impl Stage {
     /// Whether the tags let this entry's `stage` export run.
     pub fn is_due(&self, tags: &[String]) -> bool {
         self.when.iter().all(|tag| tags.contains(tag)) && !self.unless.iter().any(|tag| tags.contains(tag))
+    }
+
+    /// Whether its `stage` is known to do nothing: on this command, or for an attachment for which this was arranged.
+    pub fn is_idle(&self, command: Command, intent: &Intent) -> bool {
+        let nothing = self.config == "{}" && *intent == Intent::default();
+        let unasked = self.module.waits_to_be_asked() && nothing && !self.is_monitored();
+        unasked || !self.module.acts_on(command)
     }
 
     /// Whether it runs without effect.

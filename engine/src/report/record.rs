@@ -23,7 +23,8 @@ pub struct StageRecord {
     pub fuel: u64,
     /// Most bytes of linear memory at once.
     pub memory: usize,
-    /// `ok`, `skipped` (by a tag), `failed`, `passed over` (failed under onError skip), `monitored` (without effect).
+    /// `ok`, `skipped` (by a tag, or because nothing is asked of it), `failed`, `passed over` (failed under onError
+    /// skip), `monitored` (without effect).
     pub outcome: &'static str,
     /// The error's text.
     pub error: Option<String>,

@@ -26,9 +26,10 @@ pub struct Builtin {
     /// The commands on which its `stage` does anything. On the others there is nothing that a call could change, so
     /// none is made.
     pub commands: &'static [Command],
-    /// Whether its `arrange` leaves everything as it is where no attachment asks for anything, its config is empty and
-    /// the node filters nothing by itself; it is not asked then.
-    pub arranges_requests: bool,
+    /// Whether it does nothing where nothing is asked for and its config is empty, so that no call is made then: its
+    /// `arrange` leaves everything as it is where no attachment asks for default routes and the node filters none by
+    /// itself, and its `stage` is for attachments for which something was arranged.
+    pub waits_to_be_asked: bool,
     /// The compiled artifact of all built-in stages; starts on a page of its own, so that it can run where it is.
     pub artifact: &'static [u8],
 }
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn who_arranges_requests_leaves_all_as_it_is_without_one() {
+    fn who_waits_to_be_asked_leaves_all_as_it_is_before() {
         let intents = [
             json!({}),
             json!({"ipv4": {"action": "filter"}, "ipv6": {"action": "own"}}),
@@ -132,7 +133,7 @@ mod tests {
                    "request": {"ips": ["192.0.2.9/24"], "mac": "02:00:00:00:00:01"}, "intent": intent})
         };
         let mut asked = 0;
-        for builtin in BUILTINS.iter().filter(|builtin| builtin.arranges_requests) {
+        for builtin in BUILTINS.iter().filter(|builtin| builtin.waits_to_be_asked) {
             let module = module(builtin, builtin.wants.into());
             for count in 0..=intents.len() {
                 for mode in [Mode::Meta, Mode::Chained] {
@@ -156,6 +157,28 @@ mod tests {
             }
         }
         assert_eq!(asked, 17);
+    }
+
+    #[test]
+    fn who_waits_to_be_asked_does_nothing_where_nothing_was_arranged() {
+        let raw = Document { format: "raw".into(), text: "[7]".into() };
+        let intent = json!({"ipv4": {"action": "leave"}, "ipv6": {"action": "leave"}});
+        for builtin in BUILTINS.iter().filter(|builtin| builtin.waits_to_be_asked) {
+            let module = module(builtin, builtin.wants.into());
+            for command in [Command::Add, Command::Check, Command::Del] {
+                for mode in [Mode::Meta, Mode::Chained] {
+                    for primary in [false, true] {
+                        for document in [&result(), &raw] {
+                            let context = json!({"primary": primary, "attachments": 2, "intent": intent, "tags": ["opaque"]});
+                            let call = call(command, mode, &context.to_string());
+                            let (answer, host, _) = module.run(&call, document, host());
+                            assert_eq!(answer.unwrap(), Outcome::default(), "{command:?} {mode:?}");
+                            assert!(host.logs.is_empty() && host.failed_calls.is_empty());
+                        }
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -119,7 +119,7 @@ pub enum Verdict {
 pub struct Usage {
     /// Units of fuel.
     pub fuel: u64,
-    /// From instantiation to the answer, host calls included.
+    /// From instantiation, unless that was done before, to the answer, host calls included.
     pub duration: Duration,
     /// Bytes of linear memory.
     pub memory: usize,

@@ -27,8 +27,8 @@ pub struct Module {
     pub(super) role: Option<Role>,
     /// The commands on which its `stage` is known to do something; of an installed module all are.
     commands: &'static [Command],
-    /// See [`Builtin::arranges_requests`].
-    arranges_requests: bool,
+    /// See [`Builtin::waits_to_be_asked`].
+    waits_to_be_asked: bool,
     exports: Vec<Export>,
     linked: LazyLock<Result<Linked, ModuleError>, Link>,
     pub(super) spare: Spare,
@@ -151,7 +151,7 @@ impl Module {
         Self {
             role: Some(builtin.role),
             commands: builtin.commands,
-            arranges_requests: builtin.arranges_requests,
+            waits_to_be_asked: builtin.waits_to_be_asked,
             ..Self::new(&facts, limits, Box::new(link))
         }
     }
@@ -165,7 +165,7 @@ impl Module {
             limits,
             role: None,
             commands: &[Command::Add, Command::Check, Command::Del],
-            arranges_requests: false,
+            waits_to_be_asked: false,
             exports: exports.collect(),
             linked: LazyLock::new(link),
             spare: Spare::default(),
@@ -209,9 +209,9 @@ impl Module {
         self.commands.contains(&command)
     }
 
-    /// Whether its `arrange` is known to do nothing where nothing is asked for ([`Builtin::arranges_requests`]).
-    pub fn arranges_requests(&self) -> bool {
-        self.arranges_requests
+    /// Whether it is known to do nothing where nothing is asked for ([`Builtin::waits_to_be_asked`]).
+    pub fn waits_to_be_asked(&self) -> bool {
+        self.waits_to_be_asked
     }
 
     /// Whether it has that export.
