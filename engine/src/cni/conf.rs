@@ -131,7 +131,7 @@ impl Conf {
         inject::point("cni/conf");
         let value = json::parse(stdin)
             .map_err(|error| CniError::new(code::DECODE, format!("the request on stdin: {error}")).at(&ROOT));
-        let raw = match problems.take(value)? {
+        let mut raw = match problems.take(value)? {
             Value::Object(map) => map,
             Value::Null => Map::new(),
             other => {
@@ -181,7 +181,7 @@ impl Conf {
         let works_on_it = role == Role::Chained && matches!(command, Command::Add | Command::Check);
         let prev_result = match cni_version {
             Some(version) if works_on_it => prev_result_as(&raw, version),
-            version => prev_result(&raw, version.unwrap_or(SpecVersion::NEWEST)),
+            version => prev_result(&mut raw, version.unwrap_or(SpecVersion::NEWEST)),
         };
         if works_on_it && matches!(prev_result, Ok(None)) {
             problems.add(Problem::value(
@@ -328,18 +328,17 @@ fn version(raw: &Map, command: Command) -> Result<SpecVersion, Problem> {
     Ok(version)
 }
 
-fn prev_result(raw: &Map, version: SpecVersion) -> Result<Option<Value>, Problem> {
+/// Taken out of the config, since it may be large.
+fn prev_result(raw: &mut Map, version: SpecVersion) -> Result<Option<Value>, Problem> {
     match member(raw, "prevResult") {
-        None => Ok(None),
-        Some(Value::Object(result)) => {
-            let mut result = result.clone();
-            if member(&result, "cniVersion").is_none() {
-                json::set(&mut result, "cniVersion", version.as_str().into());
-            }
-            Ok(Some(Value::Object(result)))
-        }
-        Some(other) => Err(undecodable(&place(raw, "prevResult"), other, "an object")),
+        None | Some(Value::Object(_)) => {}
+        Some(other) => return Err(undecodable(&place(raw, "prevResult"), other, "an object")),
     }
+    let Some(Value::Object(mut result)) = json::take(raw, "prevResult") else { return Ok(None) };
+    if member(&result, "cniVersion").is_none() {
+        json::set(&mut result, "cniVersion", version.as_str().into());
+    }
+    Ok(Some(Value::Object(result)))
 }
 
 /// The same where it is what we work on: of another version's format it would be read as if it were empty, and the

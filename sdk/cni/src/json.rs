@@ -73,6 +73,14 @@ pub fn remove(map: &mut Map, name: &str) {
     map.retain(|key, _| !same_name(key, name));
 }
 
+/// Takes a member out, as [`get`] finds it; other spellings of its name go as well.
+pub fn take(map: &mut Map, name: &str) -> Option<Value> {
+    let key = map.keys().rev().find(|key| same_name(key, name))?.clone();
+    let value = map.shift_remove(&key);
+    remove(map, name);
+    value
+}
+
 /// Whether there is a `null` in the value, at any depth.
 pub fn has_null(value: &Value) -> bool {
     match value {
