@@ -1,12 +1,13 @@
 //! The request text.
 
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::AsFd;
 use std::time::Instant;
 
 use catena_cni::error::code;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd;
 
 use super::error::CniError;
 
@@ -19,10 +20,11 @@ const BLOCK: usize = 4 * 1024;
 /// Reads the whole request. More than [`LIMIT`] is an error (code 6), as is a read that fails or has not come to its
 /// end at `until` (code 5): a caller that forgets to close its end of the pipe must not make us wait for ever.
 pub fn read(until: Instant) -> Result<Vec<u8>, CniError> {
-    read_from(io::stdin().lock(), until)
+    read_from(io::stdin(), until)
 }
 
-fn read_from(mut from: impl Read + AsFd, until: Instant) -> Result<Vec<u8>, CniError> {
+/// Reads the descriptor itself: what a buffer holds is not seen by poll(2).
+fn read_from(from: impl AsFd, until: Instant) -> Result<Vec<u8>, CniError> {
     let failed =
         |cause: String| CniError::new(code::IO, format!("reading the request from stdin failed: {cause}"));
     let mut text = Vec::new();
@@ -34,11 +36,11 @@ fn read_from(mut from: impl Read + AsFd, until: Instant) -> Result<Vec<u8>, CniE
                 "the time for this call is over, and after {sofar} bytes it has not ended; the caller has to close it"
             )));
         }
-        match from.read(&mut block) {
+        match unistd::read(&from, &mut block) {
             Ok(0) => return Ok(text),
             Ok(count) => text.extend_from_slice(block.get(..count).unwrap_or_default()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(failed(error.to_string())),
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(failed(errno.to_string())),
         }
         if text.len() > LIMIT {
             return Err(CniError::new(
