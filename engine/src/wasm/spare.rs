@@ -5,6 +5,7 @@
 //! a built-in stage asks the host for nothing. What the start of an installed module does nobody knows, so there are
 //! none of these.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
 use wasmtime::Store;
@@ -15,6 +16,9 @@ use super::limits;
 use super::module::{Linked, Module};
 use super::wasi::Wasi;
 use crate::node::Limits;
+
+/// Bytes of memory of a used store that is kept for a time; one starts with a little more than a mebibyte.
+const KEPT: usize = 2 << 20;
 
 /// What a module has ready, and what it has used.
 #[derive(Default)]
@@ -43,7 +47,9 @@ impl Module {
         if places.next.is_none() {
             let mut store =
                 limits::store(linked.pre.engine(), self.state(Host::nowhere(), self.limits, None));
-            let instance = linked.pre.instantiate(&mut store).ok();
+            // A panic here would be about a delegate that is waited for.
+            let made = catch_unwind(AssertUnwindSafe(|| linked.pre.instantiate(&mut store).ok()));
+            let instance = made.ok().flatten();
             places.next = instance.map(|instance| Made { store, instance: Some(instance) });
         }
     }
@@ -64,9 +70,9 @@ impl Module {
         made
     }
 
-    /// Keeps the store of a run that is over until there is time to take it apart.
+    /// Keeps the store of a run that is over until there is time to take it apart, unless it holds much memory.
     pub(super) fn put_away(&self, store: Store<State>) {
-        if self.role.is_some() {
+        if self.role.is_some() && store.data().meter.peak <= KEPT {
             self.spare.0.lock().unwrap_or_else(PoisonError::into_inner).last = Some(store);
         }
     }
