@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use catena_cni::error::code;
 use catena_cni::json;
 use catena_cni::version::SpecVersion;
-use serde_json::Value;
 
 use crate::attach::add::{add, mode_of};
 use crate::attach::check::check;
@@ -49,7 +48,7 @@ pub fn run() -> ExitCode {
         }
         Ok(Answer::Versions) => reply.versions(),
         Ok(Answer::Nothing) => reply.nothing(),
-        Ok(Answer::Result(result)) => reply.result(&result),
+        Ok(Answer::Result(result)) => reply.result(result),
         Err(error) => reply.error(&error, asked.version),
     }
 }
@@ -65,7 +64,7 @@ enum Answer {
     About,
     Versions,
     Nothing,
-    Result(Value),
+    Result(String),
 }
 
 fn carry_out(asked: &mut Asked) -> Result<Answer, CniError> {

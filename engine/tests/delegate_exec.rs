@@ -61,7 +61,7 @@ impl Node {
 fn chain(version: &str, plugins: &[&str]) -> Chain {
     let plugins: Vec<Value> = plugins.iter().map(|name| json!({ "type": name })).collect();
     let list = json!({ "cniVersion": version, "name": "net1", "plugins": plugins });
-    Chain { list: NetworkList::from_value(&list).unwrap() }
+    Chain::new(NetworkList::from_value(&list).unwrap())
 }
 
 fn with_attachment<T>(act: impl FnOnce(&Attachment<'_>) -> T) -> T {
@@ -166,7 +166,7 @@ fn what_a_list_disables_is_not_sent() {
     ];
     for (key, sent) in cases {
         let list = json!({ "cniVersion": "1.1.0", "name": "net1", key: true, "plugins": [{ "type": "p" }] });
-        let chain = Chain { list: NetworkList::from_value(&list).unwrap() };
+        let chain = Chain::new(NetworkList::from_value(&list).unwrap());
         with_attachment(|at| chain.check(&node.exec(), at, None, &mut unrecorded)).unwrap();
         assert!(chain.gc(&node.exec(), &[]).is_empty());
         assert_eq!(commands(&node), sent, "{key}");
@@ -338,7 +338,7 @@ fn a_request_larger_than_a_pipe_gets_there() {
     let big = "x".repeat(700_000);
     for (plugin, ok) in [("p", true), ("q", false)] {
         let list = json!({ "cniVersion": "1.1.0", "name": "n", "plugins": [{ "type": plugin, "big": big }] });
-        let chain = Chain { list: NetworkList::from_value(&list).unwrap() };
+        let chain = Chain::new(NetworkList::from_value(&list).unwrap());
         assert_eq!(add(&node, &chain).is_ok(), ok, "{plugin}: {:?}", add(&node, &chain));
     }
 }

@@ -24,6 +24,7 @@ use catena_cni::list::NetworkList;
 use catena_cni::result;
 use catena_cni::version::SpecVersion;
 use score::Score;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -241,7 +242,7 @@ fn run_script(case: &Value, folder: &Path, forwarded: Arc<Forwarded>) -> Answer 
         exec.deadline = Duration::from_millis(millis);
     }
     let list = json!({ "cniVersion": "1.1.0", "name": "net1", "plugins": [{ "type": "p" }] });
-    let chain = Chain { list: NetworkList::from_value(&list).unwrap() };
+    let chain = Chain::new(NetworkList::from_value(&list).unwrap());
     let at = Attachment {
         container_id: "c1",
         ifname: "eth0",
@@ -552,7 +553,7 @@ impl Stand {
 
 /// What the use cases do around a chain, with libcni's cache as their memory.
 fn operate(case: &Value, stand: &Stand, operation: &str, list_text: &str) -> Outcome {
-    let chain = Chain { list: NetworkList::from_value(&case["conflist"]).unwrap() };
+    let chain = Chain::new(NetworkList::from_value(&case["conflist"]).unwrap());
     let exec = exec(stand.folder.path(), Search::new([], &stand.cni_path()), None);
     let runtime = &case["runtime"];
     let text = |name: &str| runtime[name].as_str().unwrap_or_default();
@@ -591,7 +592,8 @@ fn operate(case: &Value, stand: &Stand, operation: &str, list_text: &str) -> Out
                 // As the reference would write it, which says nothing that was not there.
                 let version = result::version_text(&value).and_then(SpecVersion::from_text).unwrap();
                 let value = result::convert(&value, version).unwrap();
-                cache::store(&folder, name, list_text.as_bytes(), &at, &value).unwrap();
+                let text = RawValue::from_string(value.to_string()).unwrap();
+                cache::store(&folder, name, list_text.as_bytes(), &at, &text).unwrap();
                 Outcome::Ok(Some(value))
             }
         },

@@ -1,6 +1,7 @@
 //! ADD: decides, attaches, runs the pipeline on each result, checks that every request was carried out;
 //! and puts everything back when anything fails.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::mem;
 use std::os::fd::OwnedFd;
@@ -12,13 +13,14 @@ use std::time::{Duration, Instant};
 use catena_cni::error::code;
 use catena_cni::list::NetworkList;
 use catena_routes::Family;
-use serde_json::{Value, json};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::attach::along::{Along, Done, Results, Started, spawned_event};
 use crate::attach::attachment::Attachment;
 use crate::attach::del;
 use crate::attach::delete::{self, Deletion};
-use crate::attach::document;
+use crate::attach::document::{self, Delegated};
 use crate::attach::entry::{Event, Intended, PipelineEntry, SCHEMA};
 use crate::attach::key::Key;
 use crate::attach::ledger::{Found, Slot};
@@ -28,7 +30,7 @@ use crate::attach::session::{Session, boot_id, now};
 use crate::cni::{CniError, Conf, Role, Target};
 use crate::delegate::{Chain, DelegateError, DeviceInfoError, DeviceInfoFile, Escort, Exec, Fault, Spawned};
 use crate::pipeline::bench::Bench;
-use crate::pipeline::context::{ArrangeContext, annotations, without_annotations};
+use crate::pipeline::context::{ArrangeContext, without_annotations};
 use crate::pipeline::error::PipelineError;
 use crate::pipeline::ownership::{self, Claim};
 use crate::pipeline::run::{self, About, Caller, Work};
@@ -40,7 +42,7 @@ use crate::routes::journal::Journal;
 use crate::routes::kernel::Scope;
 use crate::routes::link::Link;
 use crate::routes::netns::Netns;
-use crate::wasm::{Command, Document, Mode, Modules};
+use crate::wasm::{Command, Mode, Modules};
 use crate::{inject, panic};
 
 /// The routing table that requests are about.
@@ -62,13 +64,13 @@ impl From<SelectionError> for CniError {
     }
 }
 
-/// Carries out ADD; the answer is in the version that was asked for.
+/// Carries out ADD; the answer is a result's text in the version that was asked for.
 pub fn add(
     session: &mut Session<'_>,
     conf: &Conf,
     target: &Target,
     netns_path: &str,
-) -> Result<Value, CniError> {
+) -> Result<String, CniError> {
     // Who asks in a wrong way learns of all that is wrong at once.
     let mut problems = mem::take(&mut session.problems);
     let netns = problems.take(sandbox::open(netns_path, session.invocation.own_netns_allowed));
@@ -256,10 +258,14 @@ struct Ended {
 const DELEGATE_STACK: usize = 512 << 10;
 
 impl Adding<'_, '_> {
-    fn carry_out(&mut self) -> Result<Value, CniError> {
+    fn carry_out(&mut self) -> Result<String, CniError> {
         // Here there still is something to wait for: the modules.
-        let before = self.links(0)?;
+        let mut before = self.links(0)?;
         self.decide()?;
+        if self.session.record.asked_any_stage() {
+            // That may have taken long.
+            before = self.links(0)?;
+        }
         let answer = self.attach_all(before)?;
         inject::point("attach/finish");
         self.conclude()?;
@@ -276,34 +282,37 @@ impl Adding<'_, '_> {
                 sandbox: self.netns_path.clone(),
                 args: self.session.invocation.args.clone(),
                 secondary_defaults: self.session.node.secondary_defaults.as_str().to_owned(),
-                annotations: annotations(&self.conf.runtime_config),
+                annotations: self
+                    .attachments
+                    .first()
+                    .map(|attachment| Arc::clone(&attachment.subject.context.annotations))
+                    .unwrap_or_default(),
             },
         };
         let mut subjects: Vec<_> =
-            self.attachments.iter().map(|attachment| attachment.subject.clone()).collect();
+            self.attachments.iter_mut().map(|attachment| &mut attachment.subject).collect();
         let records = &mut self.session.record.arrange;
         run::arrange(&self.pipeline, &self.caller, &about, &mut subjects, &mut self.bench, records)?;
-        for (attachment, subject) in self.attachments.iter_mut().zip(subjects) {
-            attachment.subject = subject;
-        }
         for (attachment, record) in self.attachments.iter_mut().zip(&mut self.session.record.attachments) {
             record.intent = attachment.subject.context.intent.to_value();
             let config = match &attachment.chain {
-                Some(chain) => chain.list.to_value().to_string(),
-                None => Value::Object(without_annotations(&self.conf.raw)).to_string(),
+                Some(chain) => Cow::Borrowed(chain.text()),
+                None => Cow::Owned(Value::Object(without_annotations(&self.conf.raw)).to_string()),
             };
             if let Some(recorder) = &mut self.recorder {
                 recorder.attachment(&config);
             }
-            let admitted = run::admit(
+            let rewritten = run::admit(
                 &self.pipeline,
                 &self.caller,
                 &attachment.subject,
-                config.clone(),
+                &config,
                 &mut self.bench,
                 &mut record.stages,
             )?;
-            rewrite(attachment, &config, &admitted)?;
+            if let Some(rewritten) = rewritten {
+                rewrite(attachment, &rewritten)?;
+            }
         }
         if let Some(recorder) = &mut self.recorder {
             recorder.admitted();
@@ -347,17 +356,17 @@ impl Adding<'_, '_> {
     }
 
     /// From here on there may be side effects.
-    fn attach_all(&mut self, mut before: Vec<Link>) -> Result<Value, CniError> {
+    fn attach_all(&mut self, mut before: Vec<Link>) -> Result<String, CniError> {
         let count = self.attachments.len();
         let one_by_one = if self.conf.parallel { 1 } else { count };
         // Between an attachment's delegates and the next one's there are stages only, which make no links.
         for position in 0..one_by_one {
-            let document = match self.attachments[position].chain {
+            let delegated = match self.attachments[position].chain {
                 Some(_) => self.run_delegates(position, &before)?,
-                None => self.chained_document()?,
+                None => self.chained()?,
             };
             let after = self.links(position)?;
-            self.finish(position, document, &before, &after)?;
+            self.finish(position, delegated, &before, &after)?;
             before = after;
         }
         if one_by_one < count {
@@ -369,7 +378,7 @@ impl Adding<'_, '_> {
         let primary = self.results.done.first().ok_or_else(|| {
             CniError::new(code::INVALID_CONFIG, "delegates is empty; name at least one network")
         })?;
-        let answer = document::answer(&primary.work.document, asked)?;
+        let answer = primary.answer(asked)?;
         self.write_status()?;
         Ok(answer)
     }
@@ -410,11 +419,11 @@ impl Adding<'_, '_> {
             self.pipeline.make_spares(Command::Add, intent);
             threads.into_iter().map(end).collect()
         });
-        let mut documents = Vec::new();
+        let mut all = Vec::new();
         let mut errors = Vec::new();
         for (position, ended) in (first..).zip(ended) {
             match ended.and_then(|ended| self.take(position, ended)) {
-                Ok(document) => documents.push(document),
+                Ok(delegated) => all.push(delegated),
                 Err(error) => errors.push(error),
             }
         }
@@ -422,8 +431,8 @@ impl Adding<'_, '_> {
             return Err(error);
         }
         let after = self.links(first)?;
-        for (position, document) in (first..).zip(documents) {
-            self.finish(position, document, before, &after)?;
+        for (position, delegated) in (first..).zip(all) {
+            self.finish(position, delegated, before, &after)?;
         }
         Ok(())
     }
@@ -439,12 +448,13 @@ impl Adding<'_, '_> {
     fn finish(
         &mut self,
         position: usize,
-        document: Document,
+        delegated: Delegated,
         before: &[Link],
         after: &[Link],
     ) -> Result<(), CniError> {
+        let Delegated { document, version, interfaces } = delegated;
         let attachment = &mut self.attachments[position];
-        attachment.subject.context.delegate_version = document::version(&document);
+        attachment.subject.context.delegate_version = version;
         if let Some(file) = &attachment.device_info {
             attachment.subject.context.device_info =
                 file.read().map_err(|error| of_device(attachment, &error))?;
@@ -452,7 +462,7 @@ impl Adding<'_, '_> {
         inject::point("attach/attached");
         let attachment = &self.attachments[position];
         let before = if attachment.chain.is_some() { before } else { &[] };
-        let mut links = own_links(&attachment.subject.ifname, &document, &self.netns_path, before, after);
+        let mut links = own_links(&attachment.subject.ifname, &interfaces, before, after);
         // Side by side the links of another are new as well, and a result may name what is not its own.
         let others = self.attachments.iter().filter(|other| other.subject.position != position);
         let others: Vec<&str> = others.map(|other| other.subject.ifname.as_str()).collect();
@@ -491,7 +501,7 @@ impl Adding<'_, '_> {
             report: self.report(position),
         };
         self.slot.append(&event)?;
-        self.results.done.push(Done { work, links });
+        self.results.done.push(Done::new(work, links));
         Ok(())
     }
 
@@ -528,7 +538,7 @@ impl Adding<'_, '_> {
     }
 
     /// Runs an attachment's delegates; the ledger knows of every process before it gets its input.
-    fn run_delegates(&mut self, position: usize, before: &[Link]) -> Result<Document, CniError> {
+    fn run_delegates(&mut self, position: usize, before: &[Link]) -> Result<Delegated, CniError> {
         self.refuse_taken_name(position, before)?;
         self.prepare_device_info(position)?;
         let intended = if self.begun { None } else { Some(self.intended()) };
@@ -545,34 +555,37 @@ impl Adding<'_, '_> {
             container_id,
             netns,
             outcome: Ok(()),
+            own_share: Duration::ZERO,
         };
         let (attachment, ran) = (&self.attachments[position], &mut self.ran[position]);
-        let ended = run_chain(attachment, &exec, container_id, netns, ran, &mut along);
+        let mut ended = run_chain(attachment, &exec, container_id, netns, ran, &mut along);
+        ended.duration = ended.duration.saturating_sub(along.own_share);
         let outcome = along.outcome;
         match (self.take(position, ended), outcome) {
-            (Err(mut error), Err(problem)) => {
-                error.add(problem);
-                Err(error)
+            // That came first, and may be why there was no end.
+            (Err(error), Err(mut problem)) => {
+                problem.add(error);
+                Err(problem)
             }
-            (document, outcome) => outcome.and(document),
+            (delegated, outcome) => outcome.and(delegated),
         }
     }
 
-    /// Keeps what is known about an attachment's delegates, and makes a document of their result.
-    fn take(&mut self, position: usize, ended: Ended) -> Result<Document, CniError> {
+    /// Keeps what is known about an attachment's delegates, and reads their result.
+    fn take(&mut self, position: usize, ended: Ended) -> Result<Delegated, CniError> {
         self.session.record.attachments[position].delegates = ended.duration;
         match ended.result {
             Ok(value) => {
-                let document = document::of_delegate(&value);
+                let delegated = Delegated::of(&value, &self.netns_path);
                 self.ran[position].result = Some(value);
-                Ok(document)
+                Ok(delegated)
             }
             Err(error) => Err(CniError::from(error).of_network(&self.attachments[position].subject.network)),
         }
     }
 
     /// In chained mode the result is there; the ledger gets its entry before anything is changed.
-    fn chained_document(&mut self) -> Result<Document, CniError> {
+    fn chained(&mut self) -> Result<Delegated, CniError> {
         let Some(previous) = &self.conf.prev_result else {
             return Err(CniError::new(
                 code::INVALID_CONFIG,
@@ -580,11 +593,11 @@ impl Adding<'_, '_> {
                  of the plugins before it; put it behind one, or give it delegates",
             ));
         };
-        let document = document::of_delegate(previous);
+        let delegated = Delegated::of(previous, &self.netns_path);
         let intended = self.intended();
         self.slot.begin(&intended, &[])?;
         self.begun = true;
-        Ok(document)
+        Ok(delegated)
     }
 
     /// The host's own check of each request, whatever the pipeline was.
@@ -596,6 +609,9 @@ impl Adding<'_, '_> {
 
     /// Records that all is there.
     fn conclude(&mut self) -> Result<(), CniError> {
+        if !self.session.record.notes.is_empty() {
+            self.slot.append(&Event::Noted { notes: self.session.record.notes.clone() })?;
+        }
         self.slot.append(&Event::Finished)?;
         Ok(self.slot.end_children_lock()?)
     }
@@ -703,10 +719,7 @@ fn undo_routes(bench: &mut Bench) -> Vec<String> {
 }
 
 /// Takes over a config that `admit` has rewritten, if it still is one of this network.
-pub fn rewrite(attachment: &mut Attachment, shown: &str, admitted: &str) -> Result<(), CniError> {
-    if admitted == shown {
-        return Ok(());
-    }
+pub fn rewrite(attachment: &mut Attachment, admitted: &str) -> Result<(), CniError> {
     let bad = |what: &str| {
         CniError::new(
             code::BAD_OUTCOME,
@@ -723,7 +736,7 @@ pub fn rewrite(attachment: &mut Attachment, shown: &str, admitted: &str) -> Resu
     if list.plugins.is_empty() {
         return Err(bad("it has no plugins"));
     }
-    attachment.chain = Some(Chain { list });
+    attachment.chain = Some(Chain::new(list));
     Ok(())
 }
 
@@ -766,18 +779,10 @@ fn exec<'l>(
 
 /// The links that belong to an attachment: its interface and what its result claims in this sandbox, unless
 /// they were there before its delegates ran.
-pub fn own_links(
-    ifname: &str,
-    document: &Document,
-    sandbox: &str,
-    before: &[Link],
-    after: &[Link],
-) -> Vec<u32> {
-    let mut names = document::sandbox_interfaces(document, sandbox);
-    names.push(ifname.to_owned());
+pub fn own_links(ifname: &str, claimed: &[String], before: &[Link], after: &[Link]) -> Vec<u32> {
     after
         .iter()
-        .filter(|link| names.contains(&link.name))
+        .filter(|link| link.name == ifname || claimed.contains(&link.name))
         .filter(|link| !before.iter().any(|old| old.index == link.index))
         .map(|link| link.index)
         .collect()
@@ -852,9 +857,9 @@ fn status_list<'a>(
     for published in publications {
         let Some(text) = published.get(NETWORK_STATUS) else { continue };
         any = true;
-        match serde_json::from_str(text) {
-            Ok(Value::Array(elements)) => list.extend(elements),
-            _ => {
+        match serde_json::from_str::<Vec<&RawValue>>(text) {
+            Ok(elements) => list.extend(elements.into_iter().map(RawValue::get)),
+            Err(_) => {
                 return Err(CniError::new(
                     code::BAD_OUTCOME,
                     format!("a stage published {NETWORK_STATUS} that is not a JSON list"),
@@ -862,11 +867,13 @@ fn status_list<'a>(
             }
         }
     }
-    Ok(any.then(|| json!(list).to_string()))
+    Ok(any.then(|| format!("[{}]", list.join(","))))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn link(index: u32, name: &str) -> Link {
@@ -891,11 +898,12 @@ mod tests {
                 {"name": "eth0", "sandbox": "/n"}, {"name": "x", "sandbox": "/other"}
             ]
         });
-        let document = document::of_delegate(&result);
+        let claimed = Delegated::of(&result, "/n").interfaces;
+        assert_eq!(claimed, ["net1", "eth0"]);
         let before = [link(1, "lo"), link(2, "eth0")];
         let after = [link(1, "lo"), link(2, "eth0"), link(3, "net1"), link(4, "x"), link(5, "veth1")];
-        assert_eq!(own_links("net1", &document, "/n", &before, &after), [3]);
-        assert_eq!(own_links("net1", &document, "/n", &[], &after), [2, 3]);
+        assert_eq!(own_links("net1", &claimed, &before, &after), [3]);
+        assert_eq!(own_links("net1", &claimed, &[], &after), [2, 3]);
     }
 
     #[test]

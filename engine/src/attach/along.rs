@@ -1,16 +1,20 @@
 //! What goes on while delegates run: their processes are made known, what was attached before them is put into libcni's
 //! cache, and what comes after them is made ready.
 
+use std::cell::OnceCell;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use catena_cni::error::code;
+use catena_cni::version::SpecVersion;
+use serde_json::value::RawValue;
 
 use crate::attach::attachment::Attachment;
-use crate::attach::document;
+use crate::attach::document::Final;
 use crate::attach::entry::{Event, Intended};
 use crate::attach::ledger::Slot;
 use crate::cni::CniError;
-use crate::delegate::{Escort, Spawned, cache};
+use crate::delegate::{Escort, Spawned, cache, own_share};
 use crate::pipeline::run::Work;
 use crate::pipeline::selection::Pipeline;
 use crate::wasm::Command;
@@ -21,6 +25,37 @@ pub(super) struct Done {
     pub(super) work: Work,
     /// Its links, by their indices.
     pub(super) links: Vec<u32>,
+    /// The result, once it was read.
+    read: OnceCell<Final>,
+}
+
+impl Done {
+    /// After its pipeline.
+    pub(super) fn new(work: Work, links: Vec<u32>) -> Done {
+        Done { work, links, read: OnceCell::new() }
+    }
+
+    fn read(&self) -> Result<&Final, CniError> {
+        match self.read.get() {
+            Some(read) => Ok(read),
+            None => Final::read(&self.work.document).map(|read| self.read.get_or_init(|| read)),
+        }
+    }
+
+    /// The answer's text.
+    pub(super) fn answer(&self, asked: SpecVersion) -> Result<String, CniError> {
+        self.read()?.answer(asked)
+    }
+
+    /// What libcni's cache shall hold; none where the list's version cannot say it.
+    fn for_cache(&self, list_version: &str) -> Option<Box<RawValue>> {
+        let document = &self.work.document;
+        let text = match document.format.strip_prefix("cni/") {
+            Some(version) if version == list_version => document.text.clone(),
+            _ => self.read().ok()?.in_list(list_version)?,
+        };
+        RawValue::from_string(text).ok()
+    }
 }
 
 /// The attachments whose pipeline has ended well, from the first on, and libcni's cache, which gets their results when
@@ -49,11 +84,10 @@ impl Results {
     ) -> Result<(), CniError> {
         for (attachment, done) in attachments.iter().zip(&self.done).skip(self.cached) {
             if let Some(chain) = &attachment.chain
-                && let Some(result) = document::cached(&done.work.document, &chain.list.cni_version)
+                && let Some(result) = done.for_cache(&chain.list.cni_version)
             {
                 let at = attachment.at(container_id, Some(netns));
-                let list = chain.list.to_value().to_string();
-                cache::store(&self.folder, &chain.list.name, list.as_bytes(), &at, &result)
+                cache::store(&self.folder, &chain.list.name, chain.text().as_bytes(), &at, &result)
                     .map_err(|error| CniError::new(code::IO, error.to_string()))?;
             }
             self.cached += 1;
@@ -85,10 +119,15 @@ pub(super) struct Along<'a> {
     pub(super) netns: &'a str,
     /// What went wrong meanwhile.
     pub(super) outcome: Result<(), CniError>,
+    /// How much of the delegates' time was spent on this; see [`own_share`].
+    pub(super) own_share: Duration,
 }
 
 impl Escort for Along<'_> {
     fn spawned(&mut self, spawned: &Spawned) -> Result<(), String> {
+        if self.outcome.is_err() {
+            return Err("this ADD has failed while the plugin before it ran".to_owned());
+        }
         let event = spawned_event(spawned, self.position);
         let written = match (&self.intended, *self.begun) {
             (Some(intended), false) => self.slot.begin(intended, &[event]),
@@ -99,11 +138,13 @@ impl Escort for Along<'_> {
     }
 
     fn waiting(&mut self) {
+        let start = Instant::now();
         let intent = &self.attachments[self.position].subject.context.intent;
         self.pipeline.make_spares(Command::Add, intent);
         if self.outcome.is_ok() {
             self.outcome = self.results.cache(self.attachments, self.container_id, self.netns);
         }
+        self.own_share += own_share(start.elapsed());
     }
 }
 

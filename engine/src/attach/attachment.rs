@@ -108,7 +108,7 @@ impl Attachment {
                             context,
                             monitored: BTreeMap::new(),
                         };
-                        let chain = Some(Chain { list: spec.list.clone() });
+                        let chain = Some(Chain::new(spec.list.clone()));
                         Attachment { subject, request: request(spec), chain, device_info }
                     })
                     .collect())
@@ -124,7 +124,7 @@ impl Attachment {
             network: self.subject.network.clone(),
             name: context.name.clone(),
             nad: context.nad.clone(),
-            config: self.chain.as_ref().map(|chain| chain.list.to_value().to_string()),
+            config: self.chain.as_ref().map(|chain| chain.text().to_owned()),
             device_info: self.device_info.as_ref().map(|file| file.path().display().to_string()),
             capability_args: Value::Object(context.runtime_config.clone()).to_string(),
             request: context.request.clone(),
@@ -189,10 +189,10 @@ impl<'a> Recorded<'a> {
         };
         let chain = match &recorded.config {
             None => None,
-            Some(config) => Some(Chain {
-                list: NetworkList::parse(config.as_bytes())
+            Some(config) => Some(Chain::new(
+                NetworkList::parse(config.as_bytes())
                     .map_err(|error| damaged("config", error.to_string()))?,
-            }),
+            )),
         };
         let runtime_config = arguments(recorded).map_err(|cause| damaged("capability arguments", cause))?;
         let annotations = self

@@ -124,7 +124,10 @@ fn look(
         }
         let own = match attached[position].and_then(Event::links) {
             Some(own) => own.to_vec(),
-            None => own_links(&recorded.ifname, &work.document, netns_path, &[], &links),
+            None => {
+                let claimed = document::sandbox_interfaces(&work.document, netns_path);
+                own_links(&recorded.ifname, &claimed, &[], &links)
+            }
         };
         let scope = Scope { links: own.clone(), tables: Vec::new() };
         let mut record = AttachmentRecord {

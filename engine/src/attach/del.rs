@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::attach::add::{mode_of, unused};
 use crate::attach::attachment::Attachment;
 use crate::attach::delete::{self, Deletion};
-use crate::attach::document;
+use crate::attach::document::Delegated;
 use crate::attach::entry::{Entry, Event, Intended, SCHEMA};
 use crate::attach::key::Key;
 use crate::attach::ledger::{Found, LedgerError, Slot};
@@ -124,7 +124,7 @@ fn told_by_stdin(session: &mut Session<'_>, conf: &Conf, intended: &Intended) ->
     session.record.notes.push("the primary's delegates get the prevResult of stdin".to_owned());
     // Every delegate's version can be had of this one.
     let newest = result::convert(previous, SpecVersion::NEWEST);
-    let document = document::of_delegate(newest.as_ref().unwrap_or(previous));
+    let Delegated { document, .. } = Delegated::of(newest.as_ref().unwrap_or(previous), &intended.netns);
     vec![Event::Attached {
         position: 0,
         format: document.format,

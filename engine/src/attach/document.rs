@@ -1,20 +1,37 @@
 //! A result on its way through the pipeline and out: to the runtime, and into libcni's cache.
 
 use catena_cni::error::code;
-use catena_cni::result::{self, CniResult};
+use catena_cni::result::{self, CniResult, ResultError};
 use catena_cni::version::SpecVersion;
 use serde_json::Value;
 
 use crate::cni::CniError;
 use crate::wasm::Document;
 
-/// The document that the stages of a delegate's result start with.
-pub fn of_delegate(value: &Value) -> Document {
-    let format = match result::check(value) {
-        Ok(version) => format!("cni/{}", version.as_str()),
-        Err(_) => "raw".to_owned(),
-    };
-    Document { format, text: value.to_string() }
+/// What delegates have answered: what their stages start with, and what the host has to know of it.
+#[derive(Debug)]
+pub struct Delegated {
+    /// For the stages.
+    pub document: Document,
+    /// Its `cniVersion`, known or not.
+    pub version: Option<String>,
+    /// The names of the interfaces that it claims in the sandbox.
+    pub interfaces: Vec<String>,
+}
+
+impl Delegated {
+    /// Of a result in any version, or of none that is known.
+    pub fn of(value: &Value, sandbox: &str) -> Delegated {
+        let (format, interfaces) = match CniResult::read(value) {
+            Ok((result, version)) => (format!("cni/{}", version.as_str()), claimed(result, sandbox)),
+            Err(_) => ("raw".to_owned(), Vec::new()),
+        };
+        Delegated {
+            version: result::version_text(value).map(str::to_owned),
+            document: Document { format, text: value.to_string() },
+            interfaces,
+        }
+    }
 }
 
 /// The document as a value.
@@ -33,36 +50,83 @@ fn is_converted(document: &Document) -> bool {
     document.format.strip_prefix("cni/") == Some(SpecVersion::NEWEST.as_str())
 }
 
-/// The answer in the version that was asked for.
-///
-/// The host converts only outward from 1.1.0; any other document is the answer only if it already is in
-/// the version asked for.
-pub fn answer(document: &Document, asked: SpecVersion) -> Result<Value, CniError> {
-    let mut value = value(document)?;
-    if is_converted(document) {
-        return result::convert(&value, asked).map_err(|error| {
-            CniError::new(
+/// The result after the pipeline, read once for all who want it in one version or another.
+#[derive(Debug)]
+pub enum Final {
+    /// One in the version that the host converts from.
+    Converted(Result<CniResult, ResultError>),
+    /// One that nobody converted.
+    Other(Value),
+}
+
+impl Final {
+    /// Reads it.
+    pub fn read(document: &Document) -> Result<Final, CniError> {
+        if is_converted(document) {
+            return Ok(Final::Converted(
+                CniResult::parse(document.text.as_bytes()).map(|(result, _)| result),
+            ));
+        }
+        value(document).map(Final::Other)
+    }
+
+    /// The answer's text in the version that was asked for.
+    ///
+    /// The host converts only outward from 1.1.0; any other document is the answer only if it already is in
+    /// the version asked for.
+    pub fn answer(&self, asked: SpecVersion) -> Result<String, CniError> {
+        let value = match self {
+            Final::Converted(result) => {
+                let text = result.as_ref().map_err(Clone::clone).and_then(|result| result.to_text(asked));
+                return text.map_err(|error| {
+                    CniError::new(
+                        code::INCOMPATIBLE_VERSION,
+                        format!(
+                            "the result cannot be said in CNI {}, which was asked for: {error}",
+                            asked.as_str()
+                        ),
+                    )
+                });
+            }
+            Final::Other(value) => value,
+        };
+        if result::version_text(value) != Some(asked.as_str()) {
+            return Err(CniError::new(
                 code::INCOMPATIBLE_VERSION,
-                format!("the result cannot be said in CNI {}, which was asked for: {error}", asked.as_str()),
-            )
-        });
+                format!(
+                    "the result is {} and was not converted, so it cannot be the answer in CNI {}; \
+                     put the stage result-conversion first into the pipeline, or ask for the delegate's version",
+                    match result::version_text(value) {
+                        Some(version) => format!("of CNI {version}"),
+                        None => "of no CNI version".to_owned(),
+                    },
+                    asked.as_str()
+                ),
+            ));
+        }
+        let mut value = value.clone();
+        make_harmless(&mut value)?;
+        Ok(value.to_string())
     }
-    if result::version_text(&value) != Some(asked.as_str()) {
-        return Err(CniError::new(
-            code::INCOMPATIBLE_VERSION,
-            format!(
-                "the result is {} and was not converted, so it cannot be the answer in CNI {}; \
-                 put the stage result-conversion first into the pipeline, or ask for the delegate's version",
-                match result::version_text(&value) {
-                    Some(version) => format!("of CNI {version}"),
-                    None => "of no CNI version".to_owned(),
-                },
-                asked.as_str()
-            ),
-        ));
+
+    /// The text in a list's own version, for libcni's cache; none where that version cannot say it.
+    pub fn in_list(&self, list_version: &str) -> Option<String> {
+        match self {
+            Final::Converted(result) => {
+                result.as_ref().ok()?.to_text(SpecVersion::from_text(list_version)?).ok()
+            }
+            Final::Other(value) => {
+                (result::version_text(value) == Some(list_version)).then(|| value.to_string())
+            }
+        }
     }
-    make_harmless(&mut value)?;
-    Ok(value)
+}
+
+/// The answer as a value, for those who look into it.
+pub fn answer(document: &Document, asked: SpecVersion) -> Result<Value, CniError> {
+    let text = Final::read(document)?.answer(asked)?;
+    catena_cni::json::parse(text.as_bytes())
+        .map_err(|error| CniError::new(code::BAD_OUTCOME, format!("the answer: {error}")))
 }
 
 /// Nulls and bad indices crash runtimes, so they never leave, even in a document that nobody converted. A member that
@@ -87,30 +151,27 @@ fn make_harmless(value: &mut Value) -> Result<(), CniError> {
     Ok(())
 }
 
-/// What libcni's cache shall hold, in the list's own version; none where that version cannot say it.
+/// What libcni's cache holds of it, as a value for delegates that are asked about what is there.
 pub fn cached(document: &Document, list_version: &str) -> Option<Value> {
-    let value = value(document).ok()?;
-    if result::version_text(&value) == Some(list_version) {
-        return Some(value);
+    if !is_converted(document) || list_version == SpecVersion::NEWEST.as_str() {
+        return value(document).ok().filter(|value| result::version_text(value) == Some(list_version));
     }
-    if !is_converted(document) {
-        return None;
-    }
-    result::convert(&value, SpecVersion::from_text(list_version)?).ok()
+    let (result, _) = CniResult::parse(document.text.as_bytes()).ok()?;
+    result.to_value(SpecVersion::from_text(list_version)?).ok()
 }
 
 /// The names of the interfaces that a result claims in a sandbox.
 pub fn sandbox_interfaces(document: &Document, sandbox: &str) -> Vec<String> {
-    let Ok(value) = value(document) else { return Vec::new() };
-    match CniResult::read(&value) {
-        Ok((result, _)) => result
-            .interfaces
-            .into_iter()
-            .filter(|interface| interface.sandbox.as_deref() == Some(sandbox))
-            .map(|interface| interface.name)
-            .collect(),
-        Err(_) => Vec::new(),
-    }
+    let read = CniResult::parse(document.text.as_bytes());
+    read.map(|(result, _)| claimed(result, sandbox)).unwrap_or_default()
+}
+
+fn claimed(result: CniResult, sandbox: &str) -> Vec<String> {
+    let inside = result.interfaces.into_iter();
+    inside
+        .filter(|interface| interface.sandbox.as_deref() == Some(sandbox))
+        .map(|interface| interface.name)
+        .collect()
 }
 
 #[cfg(test)]
@@ -143,13 +204,31 @@ mod tests {
     }
 
     #[test]
+    fn what_is_put_into_the_cache_is_what_delegates_are_shown_later() {
+        let whole = json!({
+            "cniVersion": "1.1.0", "interfaces": [{"name": "eth0", "sandbox": "/n", "mtu": 1400}],
+            "ips": [{"address": "192.0.2.5/24", "interface": 0}], "vendor": {"a": 1}
+        });
+        for document in [converted(whole), converted(json!({ "cniVersion": "1.1.0" }))] {
+            let read = Final::read(&document).unwrap();
+            for version in SpecVersion::ALL {
+                let text = read.in_list(version.as_str());
+                let stored = text.map(|text| catena_cni::json::parse(text.as_bytes()).unwrap());
+                assert_eq!(stored, cached(&document, version.as_str()), "{version} {document:?}");
+            }
+            assert_eq!(read.in_list("2.0.0"), None);
+        }
+    }
+
+    #[test]
     fn an_unconverted_result_is_the_answer_only_in_its_own_version() {
-        let document = of_delegate(&json!({ "cniVersion": "1.0.0", "ips": [] }));
+        let of_delegate = |value: Value| Delegated::of(&value, "/n").document;
+        let document = of_delegate(json!({ "cniVersion": "1.0.0", "ips": [] }));
         assert_eq!(document.format, "cni/1.0.0");
         assert!(answer(&document, SpecVersion::V1_0_0).is_ok());
         let error = answer(&document, SpecVersion::V0_4_0).unwrap_err();
         assert!(error.msg.contains("result-conversion"), "{}", error.msg);
-        let future = of_delegate(&json!({ "cniVersion": "2.0.0" }));
+        let future = of_delegate(json!({ "cniVersion": "2.0.0" }));
         assert_eq!(future.format, "raw");
         assert_eq!(answer(&future, SpecVersion::V1_1_0).unwrap_err().code, 1);
     }

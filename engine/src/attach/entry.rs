@@ -136,6 +136,11 @@ pub enum Event {
         /// What the stages did: for people.
         report: Value,
     },
+    /// What an operator should know although the ADD succeeds: for people.
+    Noted {
+        /// One text each.
+        notes: Vec<String>,
+    },
     /// The ADD has succeeded.
     Finished,
     /// A DEL has begun.
@@ -246,6 +251,17 @@ impl Entry {
             .iter()
             .rev()
             .find(|event| matches!(event, Event::Attached { position: at, .. } if *at == position))
+    }
+}
+
+impl Entry {
+    /// What an operator should know although the ADD has succeeded.
+    pub fn notes(&self) -> impl Iterator<Item = &str> {
+        let notes = self.events.iter().filter_map(|event| match event {
+            Event::Noted { notes } => Some(notes),
+            _ => None,
+        });
+        notes.flatten().map(String::as_str)
     }
 }
 

@@ -111,7 +111,7 @@ fn ask_delegates(
             .filter(|(_, attachment)| attachment.network == spec.list.name)
             .map(|(entry, attachment)| (entry.intended.container_id.clone(), attachment.ifname.clone()))
             .collect();
-        let chain = Chain { list: spec.list.clone() };
+        let chain = Chain::new(spec.list.clone());
         let failed = chain.gc(&exec, &own).into_iter();
         errors.extend(failed.map(|error| CniError::from(error).of_network(&spec.list.name)));
     }

@@ -1,6 +1,7 @@
 //! ADD without side effects: the pipeline decides and works as in a pod's ADD, but what the delegates answer is
 //! given, and the routes are those of a table that was recorded or made up.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use catena_cni::error::code;
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use crate::attach::add::{claim, mode_of, own_links, rewrite, verify};
 use crate::attach::attachment::Attachment;
-use crate::attach::document;
+use crate::attach::document::{self, Delegated};
 use crate::cni::{CniError, Conf, Role, Target};
 use crate::node::{NodeConfig, Root};
 use crate::pipeline::bench::Bench;
@@ -134,7 +135,7 @@ fn rehearsed(given: &Given, attachment: &Attachment, position: usize) -> Rehears
         network: attachment.subject.network.clone(),
         ifname: attachment.subject.ifname.clone(),
         config: config.map(|config| (config.clone(), config.clone())),
-        before: document::of_delegate(result.unwrap_or(&nothing)),
+        before: Delegated::of(result.unwrap_or(&nothing), &given.sandbox).document,
         work: None,
     }
 }
@@ -149,24 +150,24 @@ impl Stage<'_> {
                 sandbox: self.given.sandbox.clone(),
                 args: self.given.args.clone(),
                 secondary_defaults: node.secondary_defaults.as_str().to_owned(),
-                annotations: annotations(&self.given.conf.runtime_config),
+                annotations: Arc::new(annotations(&self.given.conf.runtime_config)),
             },
         };
-        let mut subjects: Vec<_> = self.attachments.iter().map(|one| one.subject.clone()).collect();
+        let mut subjects: Vec<_> = self.attachments.iter_mut().map(|one| &mut one.subject).collect();
         let records = &mut self.record.arrange;
         run::arrange(self.pipeline, &self.caller, &about, &mut subjects, &mut self.bench, records)?;
         let each = self.attachments.iter_mut().zip(&mut self.record.attachments).zip(&mut self.rehearsed);
-        for (((attachment, record), rehearsed), subject) in each.zip(subjects) {
-            record.intent = subject.context.intent.to_value();
-            attachment.subject = subject;
+        for ((attachment, record), rehearsed) in each {
+            record.intent = attachment.subject.context.intent.to_value();
             let config = match &rehearsed.config {
                 Some((config, _)) => config.to_string(),
                 None => Value::Object(without_annotations(&self.given.conf.raw)).to_string(),
             };
             let (bench, stages) = (&mut self.bench, &mut record.stages);
-            let admitted =
-                run::admit(self.pipeline, &self.caller, &attachment.subject, config.clone(), bench, stages)?;
-            rewrite(attachment, &config, &admitted)?;
+            let rewritten =
+                run::admit(self.pipeline, &self.caller, &attachment.subject, &config, bench, stages)?;
+            let Some(rewritten) = rewritten else { continue };
+            rewrite(attachment, &rewritten)?;
             if let (Some(chain), Some((_, sent))) = (&attachment.chain, &mut rehearsed.config) {
                 *sent = chain.list.to_value().clone();
             }
@@ -194,7 +195,8 @@ impl Stage<'_> {
         let rehearsed = self.rehearsed.get_mut(position).ok_or_else(|| at("attachment"))?;
         let record = self.record.attachments.get_mut(position).ok_or_else(|| at("record"))?;
         attachment.subject.context.delegate_version = document::version(&rehearsed.before);
-        let links = own_links(&rehearsed.ifname, &rehearsed.before, &self.given.sandbox, &[], &self.links);
+        let claimed = document::sandbox_interfaces(&rehearsed.before, &self.given.sandbox);
+        let links = own_links(&rehearsed.ifname, &claimed, &[], &self.links);
         let scope = Scope { links: links.clone(), tables: Vec::new() };
         let mut work = Work::new(rehearsed.before.clone());
         let (subject, bench) = (&attachment.subject, &mut self.bench);

@@ -1,6 +1,7 @@
 //! Runs a pipeline over a recording: what would have come of that ADD. Nothing outside is read or changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use catena_cni::version::SpecVersion;
@@ -239,25 +240,29 @@ impl<'a> Replaying<'a> {
                 sandbox: intended.netns.clone(),
                 args: intended.args.clone(),
                 secondary_defaults: self.recording.secondary_defaults.clone(),
-                annotations: self.recording.annotations.clone(),
+                annotations: Arc::new(self.recording.annotations.clone()),
             },
         };
         let mut subjects: Vec<_> =
-            self.attachments.iter().map(|attachment| attachment.subject.clone()).collect();
+            self.attachments.iter_mut().map(|attachment| &mut attachment.subject).collect();
         // Nobody has looked at the namespace before the first delegate ran.
         let mut bench = Bench::new(Backend::Nowhere);
         let records = &mut self.replayed.arrange;
         run::arrange(self.pipeline, &self.caller, &about, &mut subjects, &mut bench, records)
             .map_err(Said)?;
-        for (position, subject) in subjects.into_iter().enumerate() {
+        for position in 0..self.attachments.len() {
             let recorded = self.recorded(position)?;
             let record = &mut self.replayed.attachments[position];
+            let subject = &self.attachments[position].subject;
             record.intent = subject.context.intent.to_value();
             let shown = recorded.config.to_string();
             let stages = &mut record.stages;
-            let sent = run::admit(self.pipeline, &self.caller, &subject, shown.clone(), &mut bench, stages)
-                .map_err(Said)?;
-            rewrite(&mut self.attachments[position], &shown, &sent).map_err(Said)?;
+            let rewritten =
+                run::admit(self.pipeline, &self.caller, subject, &shown, &mut bench, stages).map_err(Said)?;
+            if let Some(rewritten) = &rewritten {
+                rewrite(&mut self.attachments[position], rewritten).map_err(Said)?;
+            }
+            let sent = rewritten.unwrap_or(shown);
             self.replayed.outcome.attachments.push(AttachmentOutcome {
                 name: self.attachments[position].name(),
                 intent: record.intent.clone(),
@@ -266,7 +271,6 @@ impl<'a> Replaying<'a> {
                 tags: Vec::new(),
                 publications: BTreeMap::new(),
             });
-            self.attachments[position].subject = subject;
         }
         Ok(())
     }

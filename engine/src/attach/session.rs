@@ -111,7 +111,7 @@ impl<'a> Session<'a> {
         until: Instant,
     ) -> Exec<'l> {
         Exec {
-            env: self.invocation.env.clone(),
+            env: Arc::clone(&self.invocation.env),
             search: Search::new(bin_dir.map(Path::to_owned), &self.invocation.path),
             versions: Arc::clone(&self.versions),
             network: network.to_owned(),

@@ -21,7 +21,7 @@ pub fn status(session: &mut Session<'_>, conf: &Conf) -> Result<(), CniError> {
     let bin_dir = session.bin_dir(conf)?;
     let exec = session.exec(conf.name.as_str(), bin_dir.as_deref(), None, session.until);
     for spec in specs {
-        let chain = Chain { list: spec.list.clone() };
+        let chain = Chain::new(spec.list.clone());
         chain.status(&exec).map_err(|error| CniError::from(error).of_network(&spec.list.name))?;
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The environment of a call (CNI specification, section 2, and what Go plugins really check).
 
 use std::ffi::{OsStr, OsString};
+use std::sync::Arc;
 
 use catena_cni::error::code;
 use catena_cni::identifier::{ContainerId, IfName};
@@ -22,7 +23,7 @@ pub struct Invocation {
     /// The outer network's name, where this catena is the delegate of another.
     pub nested: Option<String>,
     /// The whole environment.
-    pub env: Vec<(OsString, OsString)>,
+    pub env: Arc<[(OsString, OsString)]>,
 }
 
 /// A command with the variables that it needs.
@@ -75,7 +76,7 @@ impl Request {
 impl Invocation {
     /// Reads the environment. An empty variable is an unset one. All problems are named in one error (code 4).
     pub fn read(env: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Self, CniError> {
-        let env: Vec<(OsString, OsString)> = env.into_iter().collect();
+        let env: Arc<[(OsString, OsString)]> = env.into_iter().collect();
         let mut reader = Reader { env: &env, problems: Vec::new() };
         let command = reader.command();
         let request = reader.request(command);

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 
 use catena_cni::version::{SpecVersion, reply_document};
 use nix::unistd::dup2_stdout;
-use serde_json::Value;
 
 use super::error::CniError;
 
@@ -27,8 +26,8 @@ impl Reply {
         Ok(Self { out: File::from(copy) })
     }
 
-    /// A result or the reply to VERSION; exit status 0.
-    pub fn result(self, document: &Value) -> ExitCode {
+    /// The text of a result or of the reply to VERSION; exit status 0.
+    pub fn result(self, document: String) -> ExitCode {
         self.write(document, ExitCode::SUCCESS)
     }
 
@@ -39,20 +38,17 @@ impl Reply {
 
     /// What VERSION answers.
     pub fn versions(self) -> ExitCode {
-        self.result(&reply_document())
+        self.result(reply_document().to_string())
     }
 
     /// An error object; exit status 1. `version` is the request's, if it is known.
     pub fn error(self, error: &CniError, version: Option<SpecVersion>) -> ExitCode {
-        self.write(&error.to_object(version).to_value(), ExitCode::FAILURE)
+        self.write(error.to_object(version).to_value().to_string(), ExitCode::FAILURE)
     }
 
-    fn write(mut self, document: &Value, then: ExitCode) -> ExitCode {
-        let written = serde_json::to_vec(document).map_err(io::Error::from).and_then(|mut text| {
-            text.push(b'\n');
-            self.out.write_all(&text)
-        });
-        match written {
+    fn write(mut self, mut document: String, then: ExitCode) -> ExitCode {
+        document.push('\n');
+        match self.out.write_all(document.as_bytes()) {
             Ok(()) => then,
             // The caller has gone (EPIPE) or never gave a stdout: it cannot have taken this for a success, and nobody
             // but a person can be told.

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 
 use catena_cni::args::CniArgs;
 use catena_cni::json::{self, Map};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
 use thiserror::Error;
 
 use super::atomic;
@@ -50,38 +52,51 @@ pub fn path(folder: &Path, network: &str, container_id: &str, ifname: &str) -> P
     folder.join("results").join(format!("{network}-{container_id}-{ifname}"))
 }
 
+/// A file of the cache.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Cached<'a> {
+    kind: &'static str,
+    container_id: &'a str,
+    /// The configuration list in base64.
+    config: String,
+    if_name: &'a str,
+    network_name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    netns: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cni_args: Vec<(&'a str, &'a str)>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    capability_args: &'a Map,
+    result: &'a RawValue,
+}
+
 /// Caches `result` for the attachment. `list` is the text of the configuration list.
 pub fn store(
     folder: &Path,
     network: &str,
     list: &[u8],
     at: &Attachment<'_>,
-    result: &Value,
+    result: &RawValue,
 ) -> Result<(), CacheError> {
-    let mut entry = Map::new();
-    let mut put = |name: &str, value: Value| entry.insert(name.to_owned(), value);
-    put("kind", json!(KIND));
-    put("containerId", json!(at.container_id));
-    put("config", Value::String(base64(list)));
-    put("ifName", json!(at.ifname));
-    put("networkName", json!(network));
-    if let Some(netns) = at.netns.filter(|netns| !netns.is_empty()) {
-        put("netns", json!(netns));
-    }
     // Arguments that are no pairs never came from libcni, and it could not cache them either.
-    let args: Value = CniArgs::parse(at.args)
-        .map(|args| args.iter().map(|(key, value)| json!([key, value])).collect())
-        .unwrap_or_default();
-    if args.as_array().is_some_and(|args| !args.is_empty()) {
-        put("cniArgs", args);
-    }
-    if !at.capability_args.is_empty() {
-        put("capabilityArgs", Value::Object(at.capability_args.clone()));
-    }
-    put("result", result.clone());
+    let args = CniArgs::parse(at.args).ok();
+    let entry = Cached {
+        kind: KIND,
+        container_id: at.container_id,
+        config: base64(list),
+        if_name: at.ifname,
+        network_name: network,
+        netns: at.netns.filter(|netns| !netns.is_empty()),
+        cni_args: args.iter().flat_map(CniArgs::iter).collect(),
+        capability_args: at.capability_args,
+        result,
+    };
     let path = path(folder, network, at.container_id, at.ifname);
     check(&path)?;
-    atomic::write(&path, &temporary(&path), Value::Object(entry).to_string().as_bytes())
+    serde_json::to_vec(&entry)
+        .map_err(io::Error::from)
+        .and_then(|text| atomic::write(&path, &temporary(&path), &text))
         .map_err(|cause| CacheError::Io { path, operation: "written", cause })
 }
 
@@ -144,7 +159,7 @@ pub fn parse(text: &[u8]) -> Result<Value, String> {
         entry
     };
     if json::get(&result, "cniVersion").is_none_or(|version| version.as_str() == Some("")) {
-        result.insert("cniVersion".to_owned(), json!("0.1.0"));
+        result.insert("cniVersion".to_owned(), Value::from("0.1.0"));
     }
     Ok(Value::Object(result))
 }
@@ -216,11 +231,12 @@ mod tests {
             args: "",
             capability_args: &capability_args,
         };
-        store(folder.path(), "n", b"{}", &at, &json!({ "cniVersion": "1.0.0" })).unwrap();
+        let stored = serde_json::from_str(r#"{"cniVersion":"1.0.0"}"#).unwrap();
+        store(folder.path(), "n", b"{}", &at, stored).unwrap();
         let results = folder.path().join("results");
         fs::write(results.join(".n-c-eth0"), "{").unwrap();
         let result = load(folder.path(), "n", "c", "eth0").unwrap().unwrap();
-        assert_eq!(result, json!({ "cniVersion": "1.0.0" }));
+        assert_eq!(result.to_string(), r#"{"cniVersion":"1.0.0"}"#);
         remove(folder.path(), "n", "c", "eth0").unwrap();
         assert_eq!(fs::read_dir(results).unwrap().count(), 0);
         assert!(load(folder.path(), "n", "c", "eth0").unwrap().is_none());

@@ -4,6 +4,8 @@
 //! result before it in that version; DEL goes on past a failure; CHECK leaves out what is older than CHECK; GC and
 //! STATUS go only to plugins that list 1.1.0.
 
+use std::sync::OnceLock;
+
 use catena_cni::error::code;
 use catena_cni::identifier::{ContainerId, IdentifierError, IfName, NetworkName};
 use catena_cni::json::{self, Map};
@@ -22,6 +24,7 @@ use super::process::Escort;
 pub struct Chain {
     /// The list as it was sent.
     pub list: NetworkList,
+    text: OnceLock<String>,
 }
 
 /// What a request holds beyond the plugin's own object.
@@ -35,6 +38,16 @@ enum Extra<'a> {
 }
 
 impl Chain {
+    /// Of a list.
+    pub fn new(list: NetworkList) -> Chain {
+        Chain { list, text: OnceLock::new() }
+    }
+
+    /// The list's text, without white space.
+    pub fn text(&self) -> &str {
+        self.text.get_or_init(|| self.list.to_value().to_string())
+    }
+
     /// Runs ADD on all plugins in order and stops at the first failure; the caller then runs [`Chain::del`].
     ///
     /// The answer is the last plugin's result in the version in which it came (with that version filled in), whether

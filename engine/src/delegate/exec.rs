@@ -31,7 +31,7 @@ const QUOTE: usize = 300;
 #[derive(Debug)]
 pub struct Exec<'a> {
     /// Our own environment, which delegates get with its CNI variables replaced; of two of one name the later wins.
-    pub env: Vec<(OsString, OsString)>,
+    pub env: Arc<[(OsString, OsString)]>,
     /// Where plugins are looked for.
     pub search: Search,
     /// What plugins answered to VERSION before.
@@ -67,7 +67,7 @@ pub struct Run<'a> {
     pub command: Command,
     /// The file that was run.
     pub path: &'a Path,
-    /// From before the start until after the end.
+    /// From before the start until after the end, without what else we did meanwhile if that took long.
     pub duration: Duration,
     /// How it ended.
     pub exit: Exit,
@@ -176,6 +176,7 @@ impl Exec<'_> {
             stdin: call.request,
             inherit: self.inherit,
             until: self.until.unwrap_or(own).min(own),
+            latest: self.until,
             output_limit: self.output_limit,
             output_matters: matches!(call.command, Command::Add | Command::Version),
         };
@@ -187,6 +188,7 @@ impl Exec<'_> {
                 Failure::Withheld(reason) => Fault::Withheld(reason),
             })
         })?;
+        let taken = began.elapsed().saturating_sub(ended.own_share);
         let stderr = String::from_utf8_lossy(&ended.stderr);
         if let Some(observer) = &self.observer {
             observer.ended(&Run {
@@ -194,12 +196,12 @@ impl Exec<'_> {
                 ifname,
                 command: call.command,
                 path: &call.plugin.path,
-                duration: began.elapsed(),
+                duration: taken,
                 exit: ended.exit,
                 stderr: &stderr,
             });
         }
-        match fault(&ended, stderr.trim(), began.elapsed(), self.output_limit) {
+        match fault(&ended, stderr.trim(), taken, self.output_limit) {
             None => Ok(ended.stdout),
             Some(Fault::Deadline { after, stderr, undying, .. }) => {
                 let cut = self.until.is_some_and(|until| until < own);

@@ -17,6 +17,6 @@ pub use command::Command;
 pub use device_info::{CAPABILITY as DEVICE_INFO, DeviceInfoError, DeviceInfoFile};
 pub use error::{DelegateError, Fault};
 pub use exec::{Attachment, Exec, NESTED, Observer, Run, unrecorded};
-pub use process::{Escort, Exit, Spawned, start_time};
+pub use process::{Escort, Exit, Spawned, own_share, start_time};
 pub use search::Search;
 pub use version::Versions;

@@ -42,6 +42,8 @@ pub(super) struct Job<'a> {
     pub(super) stdin: &'a [u8],
     pub(super) inherit: Option<BorrowedFd<'a>>,
     pub(super) until: Instant,
+    /// When it has to be over even if nobody looked after it for a time.
+    pub(super) latest: Option<Instant>,
     /// Largest stdout in bytes.
     pub(super) output_limit: usize,
     /// Whether a larger stdout ends the process at once (where stdout is the answer), or is dropped.
@@ -65,9 +67,16 @@ pub trait Escort {
     /// A process runs and has not got a byte of its request; an error ends it.
     fn spawned(&mut self, spawned: &Spawned) -> Result<(), String>;
 
-    /// It has its request, and there is nothing to do but to wait for it. Nobody looks at the deadline meanwhile, so
-    /// this is for what takes less time than a process.
+    /// It has its request, and there is nothing to do but to wait for it. Nobody looks after it meanwhile, so this is for
+    /// what takes less time than a process; where it takes longer (a disk that does not answer), the process is given
+    /// that time too.
     fn waiting(&mut self) {}
+}
+
+/// How much of the time that an escort's work took is not the process's. It did its own beside that, so a moment is not
+/// worth the distinction.
+pub fn own_share(worked: Duration) -> Duration {
+    if worked > SOON { worked } else { Duration::ZERO }
 }
 
 /// For those who only want to know about the processes.
@@ -97,6 +106,8 @@ pub(super) struct Ended {
     pub(super) stderr: Vec<u8>,
     /// Set when SIGKILL did not end it in time; it is left behind.
     pub(super) undying: Option<i32>,
+    /// What of the time was the escort's.
+    pub(super) own_share: Duration,
 }
 
 /// Why a process could not be run to its end.
@@ -181,13 +192,18 @@ fn converse(
     let mut stderr = Vec::new();
     // One that has its request may be done at once, and one that has answered is about to end.
     let mut ends_soon = true;
+    let mut own_share = Duration::ZERO;
+    let mut deadline = job.until;
     loop {
         let had_more = pipes.stdin.is_some();
         feed(job.stdin, &mut pipes)?;
         if had_more && pipes.stdin.is_none() {
+            let start = Instant::now();
             escort.waiting();
+            own_share = self::own_share(start.elapsed());
+            deadline = job.latest.map_or(deadline + own_share, |latest| latest.min(deadline + own_share));
         }
-        let timeout = job.until.saturating_duration_since(Instant::now());
+        let timeout = deadline.saturating_duration_since(Instant::now());
         let gone = if ends_soon && pipes.stdin.is_none() {
             ends_soon = false;
             wait(&child.process.pidfd, &Pipes::default(), timeout.min(SOON))?
@@ -204,7 +220,7 @@ fn converse(
             None
         } else if !fits {
             Some(Exit::Output)
-        } else if Instant::now() >= job.until {
+        } else if Instant::now() >= deadline {
             Some(Exit::Deadline)
         } else {
             continue;
@@ -212,12 +228,12 @@ fn converse(
         if let Some(exit) = killed {
             let undying = (!child.end()).then_some(child.pid());
             read_stderr(&mut pipes, &mut stderr)?;
-            return Ok(Ended { exit, stdout, stderr, undying });
+            return Ok(Ended { exit, stdout, stderr, undying, own_share });
         }
         inject::point("delegate/ended");
         let exit = child.reap()?;
         let exit = if fits { exit } else { Exit::Output };
-        return Ok(Ended { exit, stdout, stderr, undying: None });
+        return Ok(Ended { exit, stdout, stderr, undying: None, own_share });
     }
 }
 

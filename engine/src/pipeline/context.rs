@@ -139,7 +139,7 @@ pub struct ArrangeContext {
     /// The node's `secondaryDefaults`.
     pub secondary_defaults: String,
     /// The pod's annotations, of which a stage sees those that it is granted.
-    pub annotations: Map<String, Value>,
+    pub annotations: Arc<Map<String, Value>>,
 }
 
 impl ArrangeContext {
@@ -248,7 +248,7 @@ mod tests {
             sandbox: "/n".into(),
             args: String::new(),
             secondary_defaults: "keep".into(),
-            annotations: annotations(&runtime_config),
+            annotations: Arc::new(annotations(&runtime_config)),
         };
         let grants = Grants::parse(At::Document, &json!({"annotations": ["example.com/a", "n"]})).unwrap();
         let value: Value = serde_json::from_str(&context.text(&grants)).unwrap();

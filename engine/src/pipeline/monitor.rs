@@ -51,7 +51,7 @@ pub fn error(error: &PipelineError) -> Vec<String> {
 }
 
 /// Of an arrangement: the intents that are others than those before.
-pub fn arrangement(subjects: &[Subject], intents: &[Intent]) -> Vec<String> {
+pub fn arrangement(subjects: &[&mut Subject], intents: &[Intent]) -> Vec<String> {
     let mut lines = Lines::default();
     for (subject, intent) in subjects.iter().zip(intents) {
         if subject.context.intent != *intent {

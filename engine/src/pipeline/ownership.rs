@@ -95,14 +95,15 @@ pub fn is_asked(family: Family, claims: &[Claim]) -> bool {
     claims.iter().any(|claim| claim.request.family(family) != FamilyIntent::Leave)
 }
 
-/// The attachments that have default routes, where more than one has and nobody asked: worth a warning.
+/// The attachments that have default routes, where more than one has and nobody asked to own one: worth a warning.
 pub fn rivals(family: Family, main: &[Route], claims: &[Claim]) -> Vec<String> {
     let owners: Vec<String> = claims
         .iter()
         .filter(|claim| !gateways(main, &claim.links).is_empty())
         .map(|claim| format!("{}/{}", claim.network, claim.ifname))
         .collect();
-    if owners.len() > 1 && !is_asked(family, claims) { owners } else { Vec::new() }
+    let is_owned = claims.iter().any(|claim| is_owner(&claim.request.family(family)));
+    if owners.len() > 1 && !is_owned { owners } else { Vec::new() }
 }
 
 fn is_owner(intent: &FamilyIntent) -> bool {
@@ -197,11 +198,16 @@ mod tests {
     }
 
     #[test]
-    fn rivals_are_named_where_nobody_asks() {
+    fn rivals_are_named_where_nobody_asks_to_own() {
         let claims = [claim("eth0", 2, Request::Absent), claim("net1", 3, Request::Absent)];
         let both = [default_via("10.1.0.1", 3), default_via("10.0.0.1", 2)];
         assert_eq!(rivals(Family::V4, &both, &claims), ["n/eth0", "n/net1"]);
         assert_eq!(rivals(Family::V4, &both[..1], &claims), [""; 0]);
+        let [one, two] = claims;
+        let with_none = [one.clone(), two.clone(), claim("net2", 4, Request::None)];
+        assert_eq!(rivals(Family::V4, &both, &with_none), ["n/eth0", "n/net1"]);
+        let owned = [one, two, claim("net2", 4, Request::DefaultRoute(Vec::new()))];
+        assert_eq!(rivals(Family::V4, &both, &owned), [""; 0]);
     }
 
     #[test]

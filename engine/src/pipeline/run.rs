@@ -1,5 +1,6 @@
 //! Carries a pipeline out: arrange, admit, and the stages of one attachment.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
@@ -235,7 +236,7 @@ pub fn arrange(
     pipeline: &Pipeline,
     caller: &Caller,
     about: &About,
-    subjects: &mut [Subject],
+    subjects: &mut [&mut Subject],
     bench: &mut Bench,
     records: &mut Vec<StageRecord>,
 ) -> Result<(), PipelineError> {
@@ -258,13 +259,13 @@ pub fn arrange(
 
 /// Whether it is known of a stage that its `arrange` would leave everything as it is: nobody asks for anything, nor does
 /// its config or the node.
-fn has_nothing_to_arrange(stage: &Stage, about: &About, subjects: &[Subject]) -> bool {
+fn has_nothing_to_arrange(stage: &Stage, about: &About, subjects: &[&mut Subject]) -> bool {
     let keeps = subjects.len() < 2 || about.context.secondary_defaults == SecondaryDefaults::Keep.as_str();
     let asks = |subject: &Subject| {
         ["defaultRoute", "defaultRouteNone"].iter().any(|key| subject.context.request.get(key).is_some())
     };
     let knows = stage.module.waits_to_be_asked() && stage.config == "{}" && !stage.is_monitored();
-    knows && keeps && !subjects.iter().any(asks)
+    knows && keeps && !subjects.iter().any(|subject| asks(subject))
 }
 
 /// Asks one stage; whether it has changed an intent.
@@ -272,7 +273,7 @@ fn decide(
     stage: &Stage,
     caller: &Caller,
     about: &About,
-    subjects: &mut [Subject],
+    subjects: &mut [&mut Subject],
     bench: &mut Bench,
     records: &mut Vec<StageRecord>,
 ) -> Result<bool, PipelineError> {
@@ -319,17 +320,18 @@ fn decide(
     Ok(changed)
 }
 
-/// Asks every exporter of `admit` about one attachment's config; returns the config as it shall be sent. What a stage
+/// Asks every exporter of `admit` about one attachment's config; what it has become, if that is another. What a stage
 /// of the baseline has admitted, no later stage changes behind its back: it is asked again.
 pub fn admit(
     pipeline: &Pipeline,
     caller: &Caller,
     subject: &Subject,
-    mut config: String,
+    shown: &str,
     bench: &mut Bench,
     records: &mut Vec<StageRecord>,
-) -> Result<String, PipelineError> {
+) -> Result<Option<String>, PipelineError> {
     let stages: Vec<&Stage> = pipeline.with(Export::Admit).collect();
+    let mut config = Cow::Borrowed(shown);
     // The last stage outside of the baseline that has changed the config.
     let mut last = None;
     for (place, stage) in stages.iter().enumerate() {
@@ -337,24 +339,28 @@ pub fn admit(
         if !stage.baseline && is_other(&config, &text) {
             last = Some((place, stage));
         }
-        config = text;
+        config = Cow::Owned(text);
     }
-    let Some((place, last)) = last else { return Ok(config) };
+    let rewritten = match config {
+        Cow::Owned(text) if text != shown => text,
+        _ => return Ok(None),
+    };
+    let Some((place, last)) = last else { return Ok(Some(rewritten)) };
     for stage in stages.iter().take(place).filter(|stage| stage.baseline && !stage.is_monitored()) {
-        let Some(text) = ask(stage, caller, subject, &config, bench, records)? else { continue };
-        if is_other(&config, &text) {
+        let Some(text) = ask(stage, caller, subject, &rewritten, bench, records)? else { continue };
+        if is_other(&rewritten, &text) {
             let reason = format!(
                 "stage {} changed the config after stage {} of the node's baseline had admitted it, and that one would \
                  change it again ({}); leave what it decides as it is",
                 last.name,
                 stage.name,
-                monitor::rewrite(&config, &text).join("; ")
+                monitor::rewrite(&rewritten, &text).join("; ")
             );
             let blame = blame(stage, "admit", Some(subject));
             return Err(failed(&blame, StageError::Denied(reason), &Traces::default()));
         }
     }
-    Ok(config)
+    Ok(Some(rewritten))
 }
 
 /// What one stage makes of a config; none if it leaves it as it is.

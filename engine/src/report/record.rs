@@ -112,6 +112,11 @@ pub struct Record {
 }
 
 impl Record {
+    /// Whether any stage was called.
+    pub fn asked_any_stage(&self) -> bool {
+        !self.arrange.is_empty() || self.attachments.iter().any(|attachment| !attachment.stages.is_empty())
+    }
+
     /// The members of the log line.
     pub fn to_value(&self, duration: Duration) -> Value {
         let attachments: Vec<Value> = self.attachments.iter().map(AttachmentRecord::to_value).collect();

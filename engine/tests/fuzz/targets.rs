@@ -116,7 +116,7 @@ fn plan(conf: &Conf) {
 /// stdout of a delegate that succeeded, all the way to the answer in each version.
 pub(crate) fn delegate_output(bytes: &[u8]) {
     let Ok(value) = result::from_stdout(bytes, "1.0.0") else { return };
-    let raw = document::of_delegate(&value);
+    let raw = document::Delegated::of(&value, "/run/netns/x").document;
     let converted = result::convert(&value, SpecVersion::NEWEST).ok();
     let converted =
         converted.map(|value| Document { format: "cni/1.1.0".to_owned(), text: value.to_string() });

@@ -7,7 +7,7 @@ use catena_tests::scripted;
 use catena_tests::state::{
     self, DefaultRoute, Traces, address_gateways, default_gateways, defaults, status_gateways, via,
 };
-use catena_tests::world::World;
+use catena_tests::world::{CATENACTL, World};
 use serde_json::{Value, json};
 
 /// All that is said about one attachment's default route of a family.
@@ -487,19 +487,33 @@ fn two_owners_that_nobody_asked_for_are_told() {
     let two = scripted::veth("two", 2, Stack::Dual, true).to_string();
     let two: Value =
         serde_json::from_str(&two.replace("route add default", "route append default")).expect("JSON");
-    let mut outer = conf::catena(json!([one, two]));
-    outer["logFile"] = json!("/var/log/catena.log");
-    let result = pod.add(&outer).result();
-    let log = world.read("/var/log/catena.log");
-    let line: Value = serde_json::from_str(log.lines().last().expect("a line")).expect("a JSON line");
-    let notes = line["notes"].as_array().expect("notes");
-    for family in ["ipv4", "ipv6"] {
-        let told = |note: &Value| {
-            note.as_str().is_some_and(|note| {
-                ["more than one", family, "/eth0", "/net1"].iter().all(|word| note.contains(word))
-            })
-        };
-        assert!(notes.iter().any(told), "{family}: {notes:?}");
+    let third = json!({
+        "config": scripted::veth("three", 3, Stack::Dual, false), "catena.dev/default-route": "none"
+    });
+    for delegates in [json!([one, two]), json!([one, two, third])] {
+        let mut outer = conf::catena(delegates);
+        outer["logFile"] = json!("/var/log/catena.log");
+        let result = pod.add(&outer).result();
+        let log = world.read("/var/log/catena.log");
+        let line: Value = serde_json::from_str(log.lines().last().expect("a line")).expect("a JSON line");
+        // Who keeps no log finds them in the ledger.
+        let shown = world.run(CATENACTL, &["show", &pod.id, "--json"]).stdout;
+        let shown: Value = serde_json::from_str(&shown).expect("a JSON document");
+        let text = world.run(CATENACTL, &["show", &pod.id]).stdout;
+        for notes in [&line["notes"], &shown["entries"][0]["notes"]] {
+            for family in ["ipv4", "ipv6"] {
+                let told = |note: &Value| {
+                    note.as_str().is_some_and(|note| {
+                        let words = ["more than one", family, "/eth0", "/net1"];
+                        words.iter().all(|word| note.contains(word)) && text.contains(note)
+                    })
+                };
+                assert!(
+                    notes.as_array().is_some_and(|notes| notes.iter().any(told)),
+                    "{family}: {notes}\n{text}"
+                );
+            }
+        }
+        pod.del(&outer, Some(&result)).done();
     }
-    pod.del(&outer, Some(&result)).done();
 }

@@ -89,6 +89,32 @@ fn a_result_that_cannot_be_cached() {
     }
 }
 
+/// It is known while the first plugin of the next list runs; nothing is started for nothing, and what failed first is
+/// told first.
+#[test]
+fn a_result_that_cannot_be_cached_ends_the_list_that_runs() {
+    for fails in [false, true] {
+        let world = World::new();
+        let pod = Pod::new(&world, "pod");
+        let before = Traces::of(&world, Some(&pod.netns));
+        let result = scripted::veth_result(2, Stack::V4, &[]);
+        let first = match fails {
+            false => json!({"type": "scripted", "script": {"ADD": {"result": result}}}),
+            true => json!({"type": "scripted", "script": {"ADD": {"sh": "exit 3"}}}),
+        };
+        let list = json!({
+            "cniVersion": conf::VERSION, "name": "two",
+            "plugins": [first, {"type": "scripted", "script": {"ADD": {"sh": "touch /run/second-ran", "result": result}}}],
+        });
+        let outer = conf::catena(json!([scripted::veth("one", 1, Stack::Dual, true), list]));
+        world.sh("mkdir -p /var/lib/cni/catena/results && ln -s /nowhere /var/lib/cni/catena/results/.one-id-pod-eth0");
+        let failure = pod.add(&outer).fails_with(5, &["cache file", "one-id-pod-eth0"]);
+        assert!(failure.text().contains(if fails { "exit" } else { "failed while" }), "{}", failure.text());
+        assert!(!world.path("/run/second-ran").exists());
+        Traces::of(&world, Some(&pod.netns)).same_as(&before, "after a failed ADD");
+    }
+}
+
 #[test]
 fn a_link_that_is_not_there_is_no_matter_where_nothing_is_asked() {
     let world = World::new();

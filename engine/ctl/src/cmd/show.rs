@@ -103,6 +103,9 @@ fn write(text: &mut String, entry: &Entry, now: Option<&Namespace>) {
             }
         }
     }
+    for note in entry.notes() {
+        line(text, "note", note);
+    }
     if let Some(Event::DeleteFailed { errors, .. }) = entry.events.last() {
         for error in errors {
             line(text, "error", error);
@@ -154,5 +157,6 @@ fn document(entry: &Entry, now: Option<&Namespace>) -> Value {
         "mode": intended.mode, "state": state(entry), "netns": intended.netns, "time": intended.time,
         "cacheDir": intended.cache_dir,
         "pipeline": pipeline.collect::<Value>(), "attachments": attachments.collect::<Value>(), "errors": errors,
+        "notes": entry.notes().collect::<Vec<_>>(),
     })
 }
