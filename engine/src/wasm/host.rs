@@ -11,6 +11,7 @@ use crate::routes::backend::Backend;
 use crate::routes::error::{ErrorKind, RouteError};
 use crate::routes::journal::Journal;
 use crate::routes::kernel::{ApplyFailure, Scope, Undo};
+use crate::routes::link::Link;
 
 /// What a run may touch, and what it leaves behind. It is moved into the store and comes back in every case.
 pub struct Host {
@@ -135,6 +136,8 @@ pub(super) struct State {
     pub(super) last_error: Option<String>,
     /// Which of the built-in stages runs.
     pub(super) role: Option<Role>,
+    /// The links as the module's last call found them: by these names it is told about routes.
+    pub(super) links: Vec<Link>,
     calls: u32,
     changes: usize,
     log_calls: usize,
@@ -157,6 +160,7 @@ impl State {
             wasi,
             role: None,
             last_error: None,
+            links: Vec::new(),
             calls: 0,
             changes: 0,
             log_calls: 0,

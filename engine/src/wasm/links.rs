@@ -21,6 +21,11 @@ impl From<Link> for wit::Link {
 }
 
 impl State {
+    fn look_at_links(&mut self) -> Result<(), RouteError> {
+        self.links = self.host.backend.table("links")?.links()?;
+        Ok(())
+    }
+
     /// Not knowing is never the same as knowing that there is none, so this fails a stage that does not tolerate it.
     fn link_failed<T>(&mut self, call: u32, error: RouteError) -> wasmtime::Result<Result<T, wit::Failure>> {
         let failure = wit::Failure {
@@ -38,16 +43,16 @@ impl State {
 impl wit::Host for State {
     fn find(&mut self, name: String) -> wasmtime::Result<Result<Option<wit::Link>, wit::Failure>> {
         let call = self.begin()?;
-        match self.host.backend.table("links").and_then(|table| table.find_link(&name)) {
-            Ok(link) => Ok(Ok(link.map(Into::into))),
+        match self.look_at_links() {
+            Ok(()) => Ok(Ok(Link::named(&self.links, &name).first().map(|link| (*link).clone().into()))),
             Err(error) => self.link_failed(call, error),
         }
     }
 
     fn all(&mut self) -> wasmtime::Result<Result<Vec<wit::Link>, wit::Failure>> {
         let call = self.begin()?;
-        match self.host.backend.table("links").and_then(|table| table.links()) {
-            Ok(links) => Ok(Ok(links.into_iter().map(Into::into).collect())),
+        match self.look_at_links() {
+            Ok(()) => Ok(Ok(self.links.iter().cloned().map(Into::into).collect())),
             Err(error) => self.link_failed(call, error),
         }
     }

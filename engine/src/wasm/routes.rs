@@ -1,6 +1,7 @@
 //! The capability `routes`: typed records on one side, a routing table on the other: the namespace's kernel,
 //! or one that was recorded. Names become links here; a guest never sees an interface index.
 
+use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use catena_routes::{Family, Hop, Kind, LinkRef, Prefix, Route, RouteSpec};
@@ -86,7 +87,13 @@ impl<'a> Desk<'a> {
                 LinkGrant::Named(_) => {}
             }
         }
-        Self { state, operation, grant, links: Vec::new(), scope }
+        let links = mem::take(&mut state.links);
+        Self { state, operation, grant, links, scope }
+    }
+
+    /// Keeps the links for the next call's names.
+    fn close(self) {
+        self.state.links = self.links;
     }
 
     /// Whether links are granted by name.
@@ -264,7 +271,8 @@ impl<'a> Desk<'a> {
             self.scope.touches(route) && route.can_be_named() && (!filter.default_only || route.is_default())
         };
         let routes: Vec<&Route> = routes.iter().filter(wanted).collect();
-        if !routes.is_empty() && self.links.is_empty() {
+        let has_name = |hop: &Hop| self.links.iter().any(|link| link.index == hop.link);
+        if !routes.iter().all(|route| route.hops.iter().all(has_name)) {
             self.look()?;
         }
         Ok(routes.into_iter().map(|route| self.route(route)).collect())
@@ -346,7 +354,10 @@ impl State {
         work: impl FnOnce(&mut Desk<'_>) -> Answer<T>,
     ) -> wasmtime::Result<Result<T, wit::Failure>> {
         let call = self.begin()?;
-        let failure = match work(&mut Desk::open(self, operation)) {
+        let mut desk = Desk::open(self, operation);
+        let answer = work(&mut desk);
+        desk.close();
+        let failure = match answer {
             Ok(answer) => return Ok(Ok(answer)),
             Err(failure) => failure,
         };
