@@ -27,6 +27,7 @@ use crate::attach::sandbox;
 use crate::attach::session::{Session, boot_id, now};
 use crate::cni::{CniError, Conf, Role, Target};
 use crate::delegate::{Chain, DelegateError, DeviceInfoError, DeviceInfoFile, Escort, Exec, Fault, Spawned};
+use crate::node::NodeConfig;
 use crate::pipeline::bench::Bench;
 use crate::pipeline::context::{ArrangeContext, annotations, without_annotations};
 use crate::pipeline::error::PipelineError;
@@ -305,6 +306,7 @@ impl Adding<'_, '_> {
             )?;
             rewrite(attachment, &config, &admitted)?;
         }
+        refuse_rivals(self.conf, &self.attachments, self.session.node)?;
         if let Some(recorder) = &mut self.recorder {
             recorder.admitted();
         }
@@ -725,6 +727,13 @@ pub fn rewrite(attachment: &mut Attachment, shown: &str, admitted: &str) -> Resu
     }
     attachment.chain = Some(Chain { list });
     Ok(())
+}
+
+/// Refuses delegates that must not run side by side, now that their configs are those that they will get.
+pub fn refuse_rivals(conf: &Conf, attachments: &[Attachment], node: &NodeConfig) -> Result<(), CniError> {
+    let chains = attachments.iter().filter_map(|attachment| attachment.chain.as_ref());
+    let lists: Vec<&NetworkList> = chains.map(|chain| &chain.list).collect();
+    conf.refuse_rivals(&lists, node)
 }
 
 /// Runs ADD of one attachment's delegates.
