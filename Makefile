@@ -110,7 +110,7 @@ bench: build bench-tools ## Measure whole calls beside the delegates alone, with
 	CATENA_BIN=$(abspath $(TARGET))/release/catena $(BENCH) calls --rounds $(or $(ROUNDS),100) \
 		--dir $(abspath $(TARGET))/bench/place --json $(or $(JSON),$(abspath $(TARGET))/bench/calls.json)
 
-bench-parts: setup ## Measure parts of a call inside a process (ARGS='modules' for some of them)
+bench-parts: setup ## Measure parts of a call inside a process (root or user namespaces; ARGS='modules' for some of them)
 	$(CARGO) bench --locked --profile fast -p catena --bench parts -- $(ARGS)
 
 bench-growth: build bench-tools ## Measure how costs grow with attachments, routes, results and state (ROUNDS=10)

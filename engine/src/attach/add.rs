@@ -29,6 +29,7 @@ use crate::attach::sandbox;
 use crate::attach::session::{Session, boot_id, now};
 use crate::cni::{CniError, Conf, Role, Target};
 use crate::delegate::{Chain, DelegateError, DeviceInfoError, DeviceInfoFile, Escort, Exec, Fault, Spawned};
+use crate::node::NodeConfig;
 use crate::pipeline::bench::Bench;
 use crate::pipeline::context::{ArrangeContext, without_annotations};
 use crate::pipeline::error::PipelineError;
@@ -314,6 +315,7 @@ impl Adding<'_, '_> {
                 rewrite(attachment, &rewritten)?;
             }
         }
+        refuse_rivals(self.conf, &self.attachments, self.session.node)?;
         if let Some(recorder) = &mut self.recorder {
             recorder.admitted();
         }
@@ -738,6 +740,13 @@ pub fn rewrite(attachment: &mut Attachment, admitted: &str) -> Result<(), CniErr
     }
     attachment.chain = Some(Chain::new(list));
     Ok(())
+}
+
+/// Refuses delegates that must not run side by side, now that their configs are those that they will get.
+pub fn refuse_rivals(conf: &Conf, attachments: &[Attachment], node: &NodeConfig) -> Result<(), CniError> {
+    let chains = attachments.iter().filter_map(|attachment| attachment.chain.as_ref());
+    let lists: Vec<&NetworkList> = chains.map(|chain| &chain.list).collect();
+    conf.refuse_rivals(&lists, node)
 }
 
 /// Runs ADD of one attachment's delegates.

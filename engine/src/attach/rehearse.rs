@@ -8,7 +8,7 @@ use catena_cni::error::code;
 use catena_routes::{Link, SimulatedTable};
 use serde_json::Value;
 
-use crate::attach::add::{claim, mode_of, own_links, rewrite, verify};
+use crate::attach::add::{claim, mode_of, own_links, refuse_rivals, rewrite, verify};
 use crate::attach::attachment::Attachment;
 use crate::attach::document::{self, Delegated};
 use crate::cni::{CniError, Conf, Role, Target};
@@ -172,7 +172,7 @@ impl Stage<'_> {
                 *sent = chain.list.to_value().clone();
             }
         }
-        Ok(())
+        refuse_rivals(&self.given.conf, &self.attachments, node)
     }
 
     fn attach_all(&mut self) -> Result<Value, CniError> {

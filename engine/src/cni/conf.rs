@@ -143,7 +143,7 @@ impl Conf {
         let earlier = problems.count();
         let name = problems.take(name(&raw));
         let cni_version = problems.take(version(&raw, command));
-        let own_type = member(&raw, "type").and_then(Value::as_str).unwrap_or(TYPE);
+        let own_type = own_type(&raw);
         for key in UNSUPPORTED {
             if let Some(value) = member(&raw, key) {
                 problems.add(unknown(
@@ -196,7 +196,7 @@ impl Conf {
         let pipeline = pipeline(&raw, problems);
         let parallel = problems.take(flag(&raw, "parallel")).flatten().unwrap_or(false);
         if let (true, Command::Add, Role::Meta(specs)) = (parallel, command, &role) {
-            problems.take(super::parallel::refuse_rivals(specs));
+            problems.take(super::parallel::refuse_rivals(&raw, specs));
         }
         let bin_dir = problems.take(path(&raw, "binDir")).flatten();
         let cni_dir = problems.take(path(&raw, "cniDir")).flatten();
@@ -281,6 +281,11 @@ fn place<'a>(raw: &'a Map, key: &'a str) -> At<'a> {
     At::Member(&ROOT, spelt(raw, key))
 }
 
+/// The `type` that catena is called by.
+pub(super) fn own_type(raw: &Map) -> &str {
+    member(raw, "type").and_then(Value::as_str).unwrap_or(TYPE)
+}
+
 fn name(raw: &Map) -> Result<NetworkName, Problem> {
     let at = place(raw, "name");
     let text = match member(raw, "name") {
@@ -360,7 +365,8 @@ fn prev_result_as(raw: &Map, version: SpecVersion) -> Result<Option<Value>, Prob
     })
 }
 
-fn pipeline(raw: &Map, problems: &mut Problems) -> PipelineRef {
+/// What its pipeline is.
+pub(super) fn pipeline(raw: &Map, problems: &mut Problems) -> PipelineRef {
     let at = place(raw, "pipeline");
     match member(raw, "pipeline") {
         None => PipelineRef::Default,

@@ -202,6 +202,13 @@ fn load(chosen: Vec<Chosen>, modules: &Modules) -> Result<Vec<Stage>, SelectionE
     }
 }
 
+/// The entries that a config selects, with the baseline around them and the configs that the node gives them, as far as
+/// it can be told without their modules; none where the selection is refused.
+pub fn selected(reference: &PipelineRef, node: &NodeConfig) -> Vec<Entry> {
+    let chosen = choose(reference, node).map_or_else(|_| Vec::new(), |(chosen, _)| chosen);
+    chosen.into_iter().map(|chosen| chosen.entry).collect()
+}
+
 /// The entries in order, the baseline around what was selected. A stage of the baseline runs once, as the baseline
 /// says: where the selected pipeline names it as well, that entry is left out.
 fn choose(reference: &PipelineRef, node: &NodeConfig) -> Result<(Vec<Chosen>, Vec<String>), SelectionError> {

@@ -48,12 +48,7 @@ pub(crate) fn apply(
     changes: &[Change],
     journal: &mut Journal,
 ) -> Result<Applied, ApplyFailure> {
-    let mut tables = resolve::tables(changes);
-    for family in Family::ALL {
-        if tables.iter().any(|(f, table)| *f == family && *table != MAIN) {
-            tables.push((family, MAIN));
-        }
-    }
+    let tables = affected(changes);
     // All that is wrong is told before anything is changed.
     let mut aim = Aim::at(wire, &tables, scope, changes).map_err(untouched)?;
     let mark = journal.mark();
@@ -79,6 +74,17 @@ pub(crate) fn apply(
     let applied = carry_out(wire, &context, scope, &snapshot, &target, journal, mark)?;
     notes.extend(applied.notes);
     Ok(Applied { notes, added: applied.added, deleted: applied.deleted })
+}
+
+/// The tables that have to be read for the changes.
+pub(crate) fn affected(changes: &[Change]) -> Vec<(Family, u32)> {
+    let mut tables = resolve::tables(changes);
+    for family in Family::ALL {
+        if tables.iter().any(|(f, table)| *f == family && *table != MAIN) {
+            tables.push((family, MAIN));
+        }
+    }
+    tables
 }
 
 /// What changes come to on the tables as they were read.

@@ -8,6 +8,7 @@
 
 mod apply;
 mod context;
+mod draft;
 mod errno;
 mod error;
 mod family;
@@ -36,6 +37,8 @@ mod text;
 mod undo;
 mod wire;
 
+#[doc(hidden)]
+pub use draft::Draft;
 pub use errno::Errno;
 pub use error::{ErrorDetails, ErrorKind, RouteError};
 pub use family::Family;

@@ -39,6 +39,9 @@ pub trait Admit: Module {
 /// Works on an attachment's result.
 pub trait Stage: Module {
     /// After the attachment's delegate made `result`. Unless written, nothing is changed: a stage may only check.
+    ///
+    /// The attachments before this one are done. Links and routes of later ones may be there already: with
+    /// `"parallel": true` in catena's config all secondaries' delegates have run before the first secondary's stages.
     fn add(_call: &Call<Self::Config>, _result: &Document, _host: &Host) -> Result<Outcome, Error> {
         Ok(Outcome::unchanged())
     }

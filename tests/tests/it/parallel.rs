@@ -4,8 +4,10 @@ use catena_tests::conf::{self, Family, Stack, asking, gateway};
 use catena_tests::runtime::Pod;
 use catena_tests::scripted;
 use catena_tests::state::Traces;
-use catena_tests::world::World;
+use catena_tests::world::{CATENACTL, World};
 use serde_json::{Value, json};
+
+use crate::modules::install;
 
 const SECONDARIES: u8 = 8;
 
@@ -118,6 +120,59 @@ fn two_configured_default_routes_are_refused_before_anything_runs() {
     let outer = conf::catena(delegates);
     let result = pod.add(&outer).result();
     pod.del(&outer, Some(&result)).done();
+}
+
+/// A stage that is asked before anything runs may give a second network the default route.
+#[test]
+fn a_default_route_that_a_stage_writes_into_a_config_is_refused_before_anything_runs() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let routes = "/plugins/0/ipam/routes";
+    install(&world, "routed", "probe", &[&format!("config=[\"{routes}\"]")]);
+    let before = Traces::of(&world, Some(&pod.netns));
+    let mut quiet = conf::bridge(3, Stack::Dual);
+    quiet["ipam"]["routes"] = json!([]);
+    let with_default = |n: u8| conf::bridge_with_default(n, Stack::Dual);
+    let mut first = scripted::veth("first", 1, Stack::Dual, true);
+    first["ipam"] = json!({"routes": []});
+    let mut outer = parallel(json!([first, with_default(2), quiet]));
+    let written = &with_default(3)["ipam"]["routes"];
+    outer["pipeline"] = conf::pipeline(json!({}));
+    let stages = outer["pipeline"].as_array_mut().expect("a list");
+    stages.push(json!({"stage": "routed", "config": {"rewrite": {routes: written}}}));
+
+    let rivals =
+        "delegates[1] (bridge2) by ipam.routes, delegates[2] (bridge3, rewritten by a stage) by ipam.routes";
+    let words = ["parallel", &format!("ipv4: {rivals}; "), &format!("ipv6: {rivals}; ")];
+    pod.add(&outer).fails_with(7, &words);
+    assert_eq!(scripted::call_lines(&world), [""; 0]);
+    Traces::of(&world, Some(&pod.netns)).same_as(&before, "after a refused ADD");
+    world.write("/tmp/fixture.json", json!({"conf": outer}).to_string());
+    let rehearsed = world.run(CATENACTL, &["run", "/tmp/fixture.json", "--json"]);
+    assert!(rehearsed.exit == Some(1) && rehearsed.stdout.contains(rivals), "{rehearsed:?}");
+
+    outer["parallel"] = json!(false);
+    let result = pod.add(&outer).result();
+    pod.del(&outer, Some(&result)).done();
+}
+
+/// That is refused with all delegates' configs, in parallel too; where no stage does it, by the host.
+#[test]
+fn two_secondaries_that_ask_for_the_default_route() {
+    let world = World::new();
+    let pod = Pod::new(&world, "pod");
+    let before = Traces::of(&world, Some(&pod.netns));
+    let secondary =
+        |n: u8| asking(&scripted::veth(&format!("ask{n}"), n, Stack::V4, false), &[&gateway(n, Family::V4)]);
+    let mut outer =
+        parallel(json!([scripted::veth("first", 1, Stack::V4, true), secondary(2), secondary(3)]));
+    pod.add(&outer).fails_with(7, &["ask2", "ask3", "IPv4", "only one attachment can own it"]);
+    assert_eq!(scripted::call_lines(&world), [""; 0]);
+    Traces::of(&world, Some(&pod.netns)).same_as(&before, "after a refused ADD");
+
+    outer["pipeline"] = json!([{"stage": "result-conversion"}]);
+    pod.add(&outer).fails_with(107, &["ask2", "ask3"]);
+    Traces::of(&world, Some(&pod.netns)).same_as(&before, "after a failed ADD");
 }
 
 /// ptp without a default route.
