@@ -403,7 +403,7 @@ impl Adding<'_, '_> {
                 slot.append(&event).map_err(|error| error.to_string())
             })
         };
-        let ended: Vec<Result<Ended, CniError>> = thread::scope(|scope| {
+        let (ended, cached) = thread::scope(|scope| {
             let run = &run;
             let start = |(attachment, ran)| {
                 thread::Builder::new()
@@ -419,10 +419,12 @@ impl Adding<'_, '_> {
             };
             let intent = &self.attachments[first].subject.context.intent;
             self.pipeline.make_spares(Command::Add, intent);
-            threads.into_iter().map(end).collect()
+            let cached = self.results.cache(&self.attachments, container_id, netns);
+            let ended: Vec<Result<Ended, CniError>> = threads.into_iter().map(end).collect();
+            (ended, cached)
         });
         let mut all = Vec::new();
-        let mut errors = Vec::new();
+        let mut errors: Vec<CniError> = cached.err().into_iter().collect();
         for (position, ended) in (first..).zip(ended) {
             match ended.and_then(|ended| self.take(position, ended)) {
                 Ok(delegated) => all.push(delegated),
