@@ -20,11 +20,12 @@ use crate::node::{At, Deadlines, NodeConfig, Root};
 use crate::report::log;
 use crate::report::record::Record;
 use crate::wasm::{Mode, preparer};
-use crate::{heap, inject, panic};
+use crate::{heap, inject, panic, timeline};
 
 /// Does what the environment asks for. Whatever happens, a panic included, stdout gets one JSON document
 /// where the CNI specification wants one, and nothing else.
 pub fn run() -> ExitCode {
+    timeline::mark("main begins");
     heap::settle();
     let reply = match Reply::take() {
         Ok(reply) => reply,
@@ -38,10 +39,11 @@ pub fn run() -> ExitCode {
     if command == Some(Command::Add) {
         preparer::start();
     }
+    timeline::mark("stdout is put aside, a thread begins to make the modules ready");
     let mut asked = Asked::default();
     let outcome = panic::caught(|| carry_out(&mut asked)).unwrap_or_else(Err);
     let outcome = if asked.is_del { outcome.map_err(CniError::for_del) } else { outcome };
-    match outcome {
+    let exit = match outcome {
         Ok(Answer::About) => {
             eprintln!("{}", cni::about());
             reply.nothing()
@@ -50,7 +52,10 @@ pub fn run() -> ExitCode {
         Ok(Answer::Nothing) => reply.nothing(),
         Ok(Answer::Result(result)) => reply.result(result),
         Err(error) => reply.error(&error, asked.version),
-    }
+    };
+    timeline::mark("the answer is written");
+    timeline::write();
+    exit
 }
 
 /// What an error's document has to suit, as far as it is known.
@@ -82,6 +87,7 @@ fn carry_out(asked: &mut Asked) -> Result<Answer, CniError> {
     let deadlines = node.as_ref().map_or_else(|_| Deadlines::default(), |node| node.deadlines.clone());
     set_alarm(&deadlines);
     let until = start + deadlines.call;
+    timeline::mark("environment and node.json are read");
     let stdin = stdin::read(until)?;
     let conf = Conf::parse(&stdin, command);
     asked.version = match &conf {
@@ -117,6 +123,7 @@ fn carry_out(asked: &mut Asked) -> Result<Answer, CniError> {
     let mut record = describe(&invocation.request, command, conf.as_ref().ok());
     record.notes.extend(unlogged.map(|error| error.msg));
     inject::point("call/session");
+    timeline::mark("stdin and config are read");
     let outcome = match Session::start(&root, &node, &invocation, until) {
         Ok(mut session) => {
             session.node_problem = node_problem;

@@ -2,7 +2,7 @@
 //!
 //! The modules are rooms; the way of an ADD is their order, and each knows only those after it:
 //! [`call`], [`cni`], [`attach`], [`pipeline`], [`wasm`], [`routes`], [`delegate`], [`report`]; all of them
-//! may ask [`node`] what the node's owner says. [`inject`] is for tests.
+//! may ask [`node`] what the node's owner says. [`inject`] is for tests, [`timeline`] for benchmarks.
 
 pub mod attach;
 pub mod call;
@@ -15,6 +15,7 @@ pub mod panic;
 pub mod pipeline;
 pub mod report;
 pub mod routes;
+pub mod timeline;
 pub mod wasm;
 
 #[cfg(test)]

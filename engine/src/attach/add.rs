@@ -44,7 +44,7 @@ use crate::routes::kernel::Scope;
 use crate::routes::link::Link;
 use crate::routes::netns::Netns;
 use crate::wasm::{Command, Mode, Modules};
-use crate::{inject, panic};
+use crate::{inject, panic, timeline};
 
 /// The routing table that requests are about.
 const MAIN: u32 = 254;
@@ -92,6 +92,7 @@ pub fn add(
         problems.take(Attachment::plan(conf, &session.invocation.args, target, netns_path, &devices));
     let all = netns.zip(modules).zip(pipeline).zip(cache_dir).zip(bin_dir).zip(attachments);
     let (((((netns, modules), pipeline), cache_dir), bin_dir), attachments) = problems.or(all)?;
+    timeline::mark("namespace, modules and pipeline are found");
     let mode = mode_of(conf);
     let key = Key {
         network: conf.name.clone(),
@@ -105,6 +106,7 @@ pub fn add(
         Ok(children) => children,
         Err(error) => return Err(unused(slot, error)),
     };
+    timeline::mark("the locks are taken");
 
     let caller = Caller {
         command: Command::Add,
@@ -267,6 +269,7 @@ impl Adding<'_, '_> {
             // That may have taken long.
             before = self.links(0)?;
         }
+        timeline::mark("the links are read, stages have decided");
         let answer = self.attach_all(before)?;
         inject::point("attach/finish");
         self.conclude()?;
@@ -368,13 +371,16 @@ impl Adding<'_, '_> {
                 None => self.chained()?,
             };
             let after = self.links(position)?;
+            timeline::mark("its result and the links are read");
             self.finish(position, delegated, &before, &after)?;
+            timeline::mark("its attachment is recorded");
             before = after;
         }
         if one_by_one < count {
             self.attach_side_by_side(one_by_one, &before)?;
         }
         self.results.cache(&self.attachments, &self.caller.container_id, &self.netns_path)?;
+        timeline::mark("its result is in libcni's cache");
         self.check_ownership()?;
         let asked = self.conf.cni_version;
         let primary = self.results.done.first().ok_or_else(|| {
@@ -382,6 +388,7 @@ impl Adding<'_, '_> {
         })?;
         let answer = primary.answer(asked)?;
         self.write_status()?;
+        timeline::mark("the answer is made, the network status is written");
         Ok(answer)
     }
 
@@ -617,7 +624,9 @@ impl Adding<'_, '_> {
             self.slot.append(&Event::Noted { notes: self.session.record.notes.clone() })?;
         }
         self.slot.append(&Event::Finished)?;
-        Ok(self.slot.end_children_lock()?)
+        self.slot.end_children_lock()?;
+        timeline::mark("the ledger says that it is finished");
+        Ok(())
     }
 
     /// Collects the network status of all attachments into one list.

@@ -15,7 +15,7 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{Pid, pipe2};
 
 use super::spawn::{self, Child, Image};
-use crate::inject;
+use crate::{inject, timeline};
 
 /// Bytes of stderr that are kept: the end, where the cause usually is.
 const STDERR_TAIL: usize = 64 * 1024;
@@ -141,13 +141,16 @@ pub(super) fn run(job: &Job<'_>, escort: &mut dyn Escort) -> Result<Ended, Failu
         stderr: child_err.as_fd(),
         inherit: job.inherit,
     };
+    timeline::mark("a delegate's pipes, environment and request are made");
     let mut child = Running::new(spawn_patiently(&image, job.until)?);
+    timeline::mark("it is started (execve has begun)");
     drop((child_in, child_out, child_err));
 
     let pid = child.pid();
     let spawned = Spawned { pid, pgid: pid, start_time: start_time(pid) };
     escort.spawned(&spawned).map_err(Failure::Withheld)?;
     inject::point("delegate/spawned");
+    timeline::mark("the ledger knows of it, and is synced");
     let pipes = Pipes {
         stdin: Some(our_in.into()),
         written: 0,
@@ -201,6 +204,7 @@ fn converse(
             let start = Instant::now();
             escort.waiting();
             own_share = self::own_share(start.elapsed());
+            timeline::mark("it has its request; instances for the stages are made");
             deadline = job.latest.map_or(deadline + own_share, |latest| latest.min(deadline + own_share));
         }
         let timeout = deadline.saturating_duration_since(Instant::now());
@@ -231,6 +235,7 @@ fn converse(
             return Ok(Ended { exit, stdout, stderr, undying, own_share });
         }
         inject::point("delegate/ended");
+        timeline::mark("it has ended");
         let exit = child.reap()?;
         let exit = if fits { exit } else { Exit::Output };
         return Ok(Ended { exit, stdout, stderr, undying: None, own_share });

@@ -17,6 +17,7 @@ use crate::pipeline::monitor;
 use crate::pipeline::selection::{Pipeline, Stage};
 use crate::report::record::StageRecord;
 use crate::routes::kernel::Scope;
+use crate::timeline;
 use crate::wasm::{Call, Command, Document, Export, Host, Mode, Outcome, StageError, Usage, Verdict};
 
 /// What every call of one invocation shares.
@@ -438,6 +439,7 @@ pub fn add(
         let (result, host, usage) = stage.module.run(&call, &work.document, host);
         let mut traces = bench.take_back(host);
         inject::point("pipeline/stage");
+        timeline::mark("a stage has run");
         traces.changes = bench.changes_since(mark);
         let result = judge(&blame, result, &traces, tolerated).map_err(|cause| {
             let undo = bench.undo(mark);

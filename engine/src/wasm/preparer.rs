@@ -8,6 +8,7 @@ use super::artifact;
 use super::builtin::BUILTINS;
 use super::engine::engine;
 use super::module::Module;
+use crate::timeline;
 
 /// Stack of the thread.
 const STACK: usize = 512 << 10;
@@ -22,8 +23,12 @@ pub fn start() {
     let work = move || {
         if let (Ok(engine), Some(builtin)) = (engine(), BUILTINS.first()) {
             drop(artifact::builtin(engine, builtin));
+            timeline::mark("the artifact of the built-in stages is read");
         }
-        orders.into_iter().for_each(|module| module.prepare());
+        for module in orders {
+            module.prepare();
+            timeline::mark("a module is linked");
+        }
     };
     if thread::Builder::new().name("modules".into()).stack_size(STACK).spawn(work).is_ok() {
         *ORDERS.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
