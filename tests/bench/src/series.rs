@@ -1,0 +1,242 @@
+//! How one cost grows with one thing.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::stats::{Samples, micros, millis, ms};
+
+/// The exponent of the last step above which a cost grows faster than its input. Every call has a part that does not
+/// grow, so what is linear stays below 1, and n log n is at 1.1 from 10,000 to 100,000. The rest up to here is for
+/// what is not the algorithm's: caches that the larger input does not fit into, and neighbours on the machine.
+const LIMIT: f64 = 1.25;
+
+/// What is below this is noise around nothing, and an exponent of it arbitrary.
+const FLOOR: Duration = Duration::from_micros(100);
+
+/// What the points of a series say.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Growth {
+    /// No faster than its input.
+    Bounded,
+    /// Faster than its input.
+    TooFast,
+    /// Nobody knows: what catena adds to the delegates vanished in how long they took.
+    Unknown,
+}
+
+/// What was measured at one size.
+#[derive(Debug)]
+pub(crate) struct Point {
+    pub(crate) size: usize,
+    pub(crate) with: Samples,
+    /// The delegates without catena; empty where there is nothing to compare.
+    pub(crate) alone: Samples,
+}
+
+/// Points from small to large.
+#[derive(Debug)]
+pub(crate) struct Series {
+    pub(crate) what: &'static str,
+    pub(crate) command: &'static str,
+    pub(crate) points: Vec<Point>,
+    /// Whether wall time says anything: a delegate's DEL waits until the kernel has let go of its links, for a time that
+    /// differs more from one to the next than all that catena does.
+    pub(crate) judge_wall: bool,
+}
+
+impl Point {
+    /// Least wall time over the delegates alone.
+    fn wall(&self) -> Duration {
+        self.with.least().saturating_sub(self.alone.least())
+    }
+
+    /// Least processor time over the delegates alone.
+    fn cpu(&self) -> Duration {
+        self.with.least_cpu().saturating_sub(self.alone.least_cpu())
+    }
+}
+
+/// The exponent of the growth between two points; above 1 is faster than the input.
+fn exponent(small: usize, less: Duration, large: usize, more: Duration) -> Option<f64> {
+    let grown = (more.as_secs_f64() / less.as_secs_f64()).ln() / (large as f64 / small as f64).ln();
+    (less >= FLOOR && more >= FLOOR).then_some(grown)
+}
+
+impl Series {
+    pub(crate) fn new(what: &'static str, command: &'static str, judge_wall: bool) -> Series {
+        Series { what, command, points: Vec::new(), judge_wall }
+    }
+
+    /// From each point to the next.
+    fn exponents(&self, of: fn(&Point) -> Duration) -> Vec<Option<f64>> {
+        let steps = self.points.iter().zip(self.points.iter().skip(1));
+        steps.map(|(less, more)| exponent(less.size, of(less), more.size, of(more))).collect()
+    }
+
+    /// The last step decides: there the part that does not grow hides least.
+    pub(crate) fn growth(&self) -> Growth {
+        let of_step = |step: Option<Option<f64>>| match step.flatten() {
+            Some(exponent) if exponent > LIMIT => Growth::TooFast,
+            Some(_) => Growth::Bounded,
+            None => Growth::Unknown,
+        };
+        let last = |of| of_step(self.exponents(of).last().copied());
+        match (last(Point::cpu), self.judge_wall) {
+            (Growth::Bounded, true) => last(Point::wall),
+            (cpu, _) => cpu,
+        }
+    }
+
+    pub(crate) fn table(&self) -> String {
+        let mut text = String::new();
+        // Writing to a String does not fail.
+        let _ = writeln!(
+            text,
+            "{:<46} {:>9} {:>9} {:>9} {:>6} {:>9} {:>9} {:>6} {:>9} {:>9}",
+            format!("{}: {}", self.what, self.command),
+            "least ms",
+            "alone",
+            "over",
+            "exp",
+            "cpu ms",
+            "over",
+            "exp",
+            "peak MiB",
+            "syscalls"
+        );
+        let (walls, cpus) = (self.exponents(Point::wall), self.exponents(Point::cpu));
+        for (index, point) in self.points.iter().enumerate() {
+            let step =
+                |exponents: &[Option<f64>]| match index.checked_sub(1).and_then(|step| exponents.get(step)) {
+                    Some(Some(exponent)) => format!("{exponent:.2}"),
+                    Some(None) => "?".to_owned(),
+                    None => String::new(),
+                };
+            let _ = writeln!(
+                text,
+                "{:>46} {:>9} {:>9} {:>9.2} {:>6} {:>9} {:>9.2} {:>6} {:>9.1} {:>9}",
+                point.size,
+                ms(point.with.least()),
+                ms(point.alone.least()),
+                millis(point.wall()),
+                step(&walls),
+                ms(point.with.least_cpu()),
+                millis(point.cpu()),
+                step(&cpus),
+                point.with.trace.peak_mib(),
+                point.with.trace.calls,
+            );
+        }
+        let _ = match self.growth() {
+            Growth::Bounded => Ok(()),
+            Growth::TooFast => writeln!(text, "{:>46} GROWS FASTER THAN ITS INPUT", ""),
+            Growth::Unknown => writeln!(text, "{:>46} NOT JUDGED: lost in the time of the delegates", ""),
+        };
+        text
+    }
+
+    pub(crate) fn to_value(&self) -> Value {
+        let point = |point: &Point| {
+            json!({
+                "size": point.size,
+                "leastUs": micros(point.with.least()), "overUs": micros(point.wall()),
+                "cpuUs": micros(point.with.least_cpu()), "cpuOverUs": micros(point.cpu()),
+                "peakKiB": point.with.trace.peak_kib, "systemCalls": point.with.trace.calls,
+            })
+        };
+        json!({
+            "what": self.what, "command": self.command,
+            "points": self.points.iter().map(point).collect::<Vec<_>>(),
+            "exponents": {"wall": self.exponents(Point::wall), "cpu": self.exponents(Point::cpu)},
+            "growth": match self.growth() {
+                Growth::Bounded => "bounded",
+                Growth::TooFast => "too fast",
+                Growth::Unknown => "unknown",
+            },
+        })
+    }
+}
+
+/// All of them in one line.
+pub(crate) fn summary(all: &[Series]) -> String {
+    let count = |growth| all.iter().filter(|series| series.growth() == growth).count();
+    let mut text = match count(Growth::TooFast) {
+        0 => format!("none of {} costs grows faster than its input", all.len()),
+        1 => format!("1 of {} costs grows faster than its input", all.len()),
+        fast => format!("{fast} of {} costs grow faster than their input", all.len()),
+    };
+    if let unknown @ 1.. = count(Growth::Unknown) {
+        text += &format!("; not judged: {unknown}, for which take more rounds or an idle machine");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::Cost;
+
+    fn samples(millis: u64) -> Samples {
+        let mut samples = Samples::default();
+        let time = Duration::from_millis(millis);
+        samples.push(Cost { wall: time, cpu: time, faults: 0 });
+        samples
+    }
+
+    fn series(points: &[(usize, u64, u64)]) -> Series {
+        let mut series = Series::new("routes", "ADD", true);
+        for (size, with, alone) in points {
+            series.points.push(Point { size: *size, with: samples(*with), alone: samples(*alone) });
+        }
+        series
+    }
+
+    #[test]
+    fn an_exponent_is_1_where_cost_and_size_grow_alike() {
+        let of = |less, more| exponent(10, Duration::from_millis(less), 100, Duration::from_millis(more));
+        let is = |exponent: Option<f64>, wanted: f64| exponent.is_some_and(|is| (is - wanted).abs() < 1e-9);
+        assert!(is(of(5, 50), 1.0) && is(of(5, 500), 2.0) && is(of(5, 5), 0.0));
+        assert_eq!((of(0, 5), of(5, 0)), (None, None));
+    }
+
+    #[test]
+    fn the_last_step_over_the_delegates_alone_decides() {
+        // Linear, with delegates that are not.
+        assert_eq!(series(&[(10, 20, 10), (100, 1_100, 1_000)]).growth(), Growth::Bounded);
+        assert_eq!(series(&[(10, 20, 10), (100, 1_200, 200)]).growth(), Growth::TooFast);
+        assert_eq!(series(&[(1, 1, 0), (10, 1_000, 0), (100, 10_000, 0)]).growth(), Growth::Bounded);
+        for unknown in [&[(10, 20, 30), (100, 1_200, 200)][..], &[(10, 20, 10)], &[]] {
+            assert_eq!(series(unknown).growth(), Growth::Unknown, "{unknown:?}");
+        }
+    }
+
+    #[test]
+    fn a_verdict_stands_below_the_points_and_in_the_report() {
+        let fast = series(&[(10, 20, 10), (100, 1_200, 200)]);
+        assert!(fast.table().ends_with("GROWS FASTER THAN ITS INPUT\n"), "{}", fast.table());
+        assert_eq!(fast.to_value()["growth"], "too fast");
+        let exponent = fast.to_value()["exponents"]["wall"][0].as_f64();
+        assert!(exponent.is_some_and(|exponent| (exponent - 2.0).abs() < 1e-9), "{exponent:?}");
+        let linear = || series(&[(10, 20, 10), (100, 1_100, 1_000)]);
+        assert_eq!(linear().table().lines().count(), 3, "{}", linear().table());
+        assert_eq!(summary(&[linear()]), "none of 1 costs grows faster than its input");
+        let text = summary(&[fast, linear(), series(&[])]);
+        assert!(text.starts_with("1 of 3 costs grows faster than its input; not judged: 1"), "{text}");
+    }
+
+    #[test]
+    fn wall_time_is_judged_only_where_it_says_something() {
+        let mut removal = series(&[(10, 20, 10), (100, 1_200, 200)]);
+        for (point, cpu) in removal.points.iter_mut().zip([20, 300]) {
+            let mut with = Samples::default();
+            let cpu = Duration::from_millis(cpu);
+            with.push(Cost { wall: point.with.least(), cpu, ..Cost::default() });
+            point.with = with;
+        }
+        assert_eq!(removal.growth(), Growth::TooFast);
+        removal.judge_wall = false;
+        assert_eq!(removal.growth(), Growth::Bounded);
+    }
+}
