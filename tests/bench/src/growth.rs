@@ -20,6 +20,9 @@ const LARGEST_RESULT: usize = 1 << 20;
 
 const COMMANDS: [&str; 4] = ["STATUS", "ADD", "CHECK", "DEL"];
 
+/// The destination of the route of that number.
+type Prefix = fn(usize) -> String;
+
 /// What is measured, and how often.
 #[derive(Debug)]
 struct Growth<'a> {
@@ -89,19 +92,19 @@ impl Growth<'_> {
         self.place.in_pod(
             "ip link add many type veth peer name many-peer; ip link set many up; ip link set many-peer up",
         )?;
+        let prefixes: [(&str, Prefix); 2] = [
+            ("-4", |i| format!("11.{}.{}.{}/32", i >> 16, i >> 8 & 255, i & 255)),
+            ("-6", |i| format!("2001:db8::{:x}:{:x}/128", i >> 16, i & 0xffff)),
+        ];
+        let file = self.place.folder.join("batch");
         let mut there = 0;
         for count in [10, 100, 1_000, 10_000, 100_000] {
-            for (family, net, length) in [("-4", "11.", 32), ("-6", "2001:db8:", 128)] {
+            for (family, prefix) in prefixes {
                 let mut batch = String::new();
                 for i in there..count {
-                    let (a, b, c) = (i >> 16, i >> 8 & 255, i & 255);
                     // Writing to a String does not fail.
-                    let _ = match family {
-                        "-4" => writeln!(batch, "route add {net}{a}.{b}.{c}/{length} dev many"),
-                        _ => writeln!(batch, "route add {net}{a:x}:{b:x}::{c:x}/{length} dev many"),
-                    };
+                    let _ = writeln!(batch, "route add {} dev many", prefix(i));
                 }
-                let file = self.place.folder.join("batch");
                 fs::write(&file, batch).map_err(|error| format!("{}: {error}", file.display()))?;
                 self.place.in_pod(&format!("ip {family} -batch {}", file.display()))?;
             }

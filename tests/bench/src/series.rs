@@ -159,16 +159,23 @@ impl Series {
     }
 }
 
-/// All of them in one line.
+/// All of them in one line, which names those that do not stay bounded.
 pub(crate) fn summary(all: &[Series]) -> String {
-    let count = |growth| all.iter().filter(|series| series.growth() == growth).count();
-    let mut text = match count(Growth::TooFast) {
-        0 => format!("none of {} costs grows faster than its input", all.len()),
-        1 => format!("1 of {} costs grows faster than its input", all.len()),
-        fast => format!("{fast} of {} costs grow faster than their input", all.len()),
+    let named = |growth| {
+        let those = all.iter().filter(|series| series.growth() == growth);
+        those.map(|series| format!("{} of {}", series.command, series.what)).collect::<Vec<_>>()
     };
-    if let unknown @ 1.. = count(Growth::Unknown) {
-        text += &format!("; not judged: {unknown}, for which take more rounds or an idle machine");
+    let fast = named(Growth::TooFast);
+    let mut text = match fast.len() {
+        0 => format!("none of {} costs grows faster than its input", all.len()),
+        1 => format!("1 of {} costs grows faster than its input: {}", all.len(), fast.join(", ")),
+        count => format!("{count} of {} costs grow faster than their input: {}", all.len(), fast.join(", ")),
+    };
+    let unknown = named(Growth::Unknown);
+    if !unknown.is_empty() {
+        // Writing to a String does not fail.
+        let _ =
+            write!(text, "\nnot judged, for want of rounds or of an idle machine: {}", unknown.join(", "));
     }
     text
 }
@@ -223,7 +230,11 @@ mod tests {
         assert_eq!(linear().table().lines().count(), 3, "{}", linear().table());
         assert_eq!(summary(&[linear()]), "none of 1 costs grows faster than its input");
         let text = summary(&[fast, linear(), series(&[])]);
-        assert!(text.starts_with("1 of 3 costs grows faster than its input; not judged: 1"), "{text}");
+        assert_eq!(
+            text,
+            "1 of 3 costs grows faster than its input: ADD of routes\n\
+             not judged, for want of rounds or of an idle machine: ADD of routes"
+        );
     }
 
     #[test]
