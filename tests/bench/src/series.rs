@@ -15,6 +15,9 @@ const LIMIT: f64 = 1.25;
 /// What is below this is noise around nothing, and an exponent of it arbitrary.
 const FLOOR: Duration = Duration::from_micros(100);
 
+/// The same as a share of the delegates' time, by which one run of them differs from the next.
+const NOISE: f64 = 0.1;
+
 /// What the points of a series say.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Growth {
@@ -46,22 +49,40 @@ pub(crate) struct Series {
     pub(crate) judge_wall: bool,
 }
 
-impl Point {
-    /// Least wall time over the delegates alone.
-    fn wall(&self) -> Duration {
-        self.with.least().saturating_sub(self.alone.least())
+/// What catena adds to the delegates.
+#[derive(Debug, Clone, Copy)]
+struct Over {
+    added: Duration,
+    alone: Duration,
+}
+
+impl Over {
+    fn new(with: Duration, alone: Duration) -> Over {
+        Over { added: with.saturating_sub(alone), alone }
     }
 
-    /// Least processor time over the delegates alone.
-    fn cpu(&self) -> Duration {
-        self.with.least_cpu().saturating_sub(self.alone.least_cpu())
+    /// It, unless it is lost in noise.
+    fn seen(self) -> Option<f64> {
+        let least = FLOOR.as_secs_f64().max(self.alone.as_secs_f64() * NOISE);
+        Some(self.added.as_secs_f64()).filter(|added| *added >= least)
+    }
+}
+
+impl Point {
+    /// Least wall time.
+    fn wall(&self) -> Over {
+        Over::new(self.with.least(), self.alone.least())
+    }
+
+    /// Least processor time.
+    fn cpu(&self) -> Over {
+        Over::new(self.with.least_cpu(), self.alone.least_cpu())
     }
 }
 
 /// The exponent of the growth between two points; above 1 is faster than the input.
-fn exponent(small: usize, less: Duration, large: usize, more: Duration) -> Option<f64> {
-    let grown = (more.as_secs_f64() / less.as_secs_f64()).ln() / (large as f64 / small as f64).ln();
-    (less >= FLOOR && more >= FLOOR).then_some(grown)
+fn exponent(small: usize, less: Over, large: usize, more: Over) -> Option<f64> {
+    Some((more.seen()? / less.seen()?).ln() / (large as f64 / small as f64).ln())
 }
 
 impl Series {
@@ -70,22 +91,20 @@ impl Series {
     }
 
     /// From each point to the next.
-    fn exponents(&self, of: fn(&Point) -> Duration) -> Vec<Option<f64>> {
+    fn exponents(&self, of: fn(&Point) -> Over) -> Vec<Option<f64>> {
         let steps = self.points.iter().zip(self.points.iter().skip(1));
         steps.map(|(less, more)| exponent(less.size, of(less), more.size, of(more))).collect()
     }
 
-    /// The last step decides: there the part that does not grow hides least.
+    /// The last step decides: there the part that does not grow hides least. What wall time does not show, since the
+    /// delegates take so much of it, processor time does.
     pub(crate) fn growth(&self) -> Growth {
-        let of_step = |step: Option<Option<f64>>| match step.flatten() {
-            Some(exponent) if exponent > LIMIT => Growth::TooFast,
-            Some(_) => Growth::Bounded,
+        let last = |of| self.exponents(of).last().copied().flatten();
+        let wall = if self.judge_wall { last(Point::wall) } else { None };
+        match last(Point::cpu) {
             None => Growth::Unknown,
-        };
-        let last = |of| of_step(self.exponents(of).last().copied());
-        match (last(Point::cpu), self.judge_wall) {
-            (Growth::Bounded, true) => last(Point::wall),
-            (cpu, _) => cpu,
+            Some(cpu) if cpu > LIMIT || wall.is_some_and(|wall| wall > LIMIT) => Growth::TooFast,
+            Some(_) => Growth::Bounded,
         }
     }
 
@@ -120,10 +139,10 @@ impl Series {
                 point.size,
                 ms(point.with.least()),
                 ms(point.alone.least()),
-                millis(point.wall()),
+                millis(point.wall().added),
                 step(&walls),
                 ms(point.with.least_cpu()),
-                millis(point.cpu()),
+                millis(point.cpu().added),
                 step(&cpus),
                 point.with.trace.peak_mib(),
                 point.with.trace.calls,
@@ -141,8 +160,8 @@ impl Series {
         let point = |point: &Point| {
             json!({
                 "size": point.size,
-                "leastUs": micros(point.with.least()), "overUs": micros(point.wall()),
-                "cpuUs": micros(point.with.least_cpu()), "cpuOverUs": micros(point.cpu()),
+                "leastUs": micros(point.with.least()), "overUs": micros(point.wall().added),
+                "cpuUs": micros(point.with.least_cpu()), "cpuOverUs": micros(point.cpu().added),
                 "peakKiB": point.with.trace.peak_kib, "systemCalls": point.with.trace.calls,
             })
         };
@@ -202,10 +221,13 @@ mod tests {
 
     #[test]
     fn an_exponent_is_1_where_cost_and_size_grow_alike() {
-        let of = |less, more| exponent(10, Duration::from_millis(less), 100, Duration::from_millis(more));
+        let over = |millis| Over::new(Duration::from_millis(millis), Duration::ZERO);
+        let of = |less, more| exponent(10, over(less), 100, over(more));
         let is = |exponent: Option<f64>, wanted: f64| exponent.is_some_and(|is| (is - wanted).abs() < 1e-9);
         assert!(is(of(5, 50), 1.0) && is(of(5, 500), 2.0) && is(of(5, 5), 0.0));
         assert_eq!((of(0, 5), of(5, 0)), (None, None));
+        let lost = Over::new(Duration::from_millis(109), Duration::from_millis(100));
+        assert_eq!(exponent(10, over(5), 100, lost), None);
     }
 
     #[test]
