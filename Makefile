@@ -34,6 +34,7 @@ unit: setup ## Run the unit tests
 	$(CARGO) test --locked -q $(LIGHT)
 	$(CARGO) test --locked -q --profile fast -p catena --lib --test '*'
 	$(CARGO) test --locked -q --profile fast -p catenactl
+	$(CARGO) test --locked -q --profile fast -p catena-bench
 
 fuzz: setup ## Run each fuzz target on many inputs (FUZZ_INPUTS of each, by FUZZ_SEED)
 	FUZZ_INPUTS=$(or $(FUZZ_INPUTS),1000000) $(CARGO) test --locked --profile fuzz -p catena --test fuzz
@@ -93,9 +94,6 @@ soak-routes: setup ## Run the random route tests for long: SOAK_APPLIES (200000)
 	$(CARGO) test --locked -q --profile fast -p catena --lib -- --nocapture --test-threads 1 \
 		routes::tests::random routes::tests::gap routes::tests::concurrent
 
-cost: setup ## Print what a default route swap costs beside 10 to 100,000 other routes (root or user namespaces)
-	COST_ROUTES=100000 $(CARGO) test --locked -q --profile fast -p catena --lib -- --nocapture --ignored routes::tests::cost
-
 demo: build ## Attach two networks to a pod in namespaces of its own, and show what happens
 	@tests/demo $(TARGET)/release/catena
 
@@ -106,9 +104,13 @@ bench-tools: setup
 	$(CARGO) rustc --locked --profile fast -p catena-bench --bin bench-delegate $(STATIC)
 	$(CARGO) build --locked --profile fast -p catena-bench --bin catena-bench
 
-bench: build bench-tools ## Measure whole calls beside the delegates alone, with the budgets (ROUNDS=100)
-	CATENA_BIN=$(abspath $(TARGET))/release/catena $(BENCH) calls --rounds $(or $(ROUNDS),100) \
+bench: build stages bench-tools ## Measure whole calls beside the delegates alone, with the budgets (ROUNDS=100)
+	CATENA_BIN=$(abspath $(TARGET))/release/catena CATENACTL_BIN=$(abspath $(TARGET))/release/catenactl \
+		CATENA_TEST_STAGES=$(abspath $(TARGET))/test-stages $(BENCH) calls --rounds $(or $(ROUNDS),100) \
 		--dir $(abspath $(TARGET))/bench/place --json $(or $(JSON),$(abspath $(TARGET))/bench/calls.json)
+
+cost: bench-tools ## Measure a default route swap beside 10 to 100,000 other routes (ROUNDS=200; root or user namespaces)
+	$(BENCH) routes --rounds $(or $(ROUNDS),200)
 
 bench-parts: setup ## Measure parts of a call inside a process (root or user namespaces; ARGS='modules' for some of them)
 	$(CARGO) bench --locked --profile fast -p catena --bench parts -- $(ARGS)

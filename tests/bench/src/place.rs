@@ -47,7 +47,7 @@ impl Place {
         if folder.exists() {
             fs::remove_dir_all(folder).map_err(|error| at(folder, error))?;
         }
-        for name in ["bin", "root", "ipam"] {
+        for name in ["bin", "ipam"] {
             let sub = folder.join(name);
             fs::create_dir_all(&sub).map_err(|error| at(&sub, error))?;
         }
@@ -65,6 +65,22 @@ impl Place {
     /// Runs a shell script in the pod's network namespace.
     pub(crate) fn in_pod(&self, script: &str) -> Result<(), String> {
         shell(&format!("nsenter --net={} sh -euc '{}'", self.pod, script.replace('\'', r"'\''")))
+    }
+
+    /// A root of one meta-plugin.
+    pub(crate) fn root(&self, name: &str, meta: &str) -> PathBuf {
+        self.folder.join(name).join(meta)
+    }
+
+    /// Removes what a life has left that failed halfway: links in the pod, and addresses that were given to it.
+    pub(crate) fn clear<'a>(&self, ifnames: impl Iterator<Item = &'a str>) -> Result<(), String> {
+        for ifname in ifnames {
+            self.in_pod(&format!("ip link show {ifname} >/dev/null 2>&1 || exit 0; ip link del {ifname}"))?;
+        }
+        let ipam = self.folder.join("ipam");
+        fs::remove_dir_all(&ipam)
+            .and_then(|()| fs::create_dir(&ipam))
+            .map_err(|error| format!("{}: {error}", ipam.display()))
     }
 
     /// Puts a program into the folder of plugins under a name.

@@ -19,6 +19,10 @@ impl Samples {
         self.costs.push(cost);
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.costs.is_empty()
+    }
+
     fn sorted<T: Ord + Copy + Default>(&self, of: impl Fn(&Cost) -> T) -> Vec<T> {
         let mut sorted: Vec<T> = self.costs.iter().map(of).collect();
         sorted.sort_unstable();
@@ -36,6 +40,11 @@ impl Samples {
 
     pub(crate) fn least(&self) -> Duration {
         self.wall(0.0)
+    }
+
+    /// Least processor time.
+    pub(crate) fn least_cpu(&self) -> Duration {
+        at(&self.sorted(|cost| cost.cpu), 0.0)
     }
 
     /// Median of processor time.
@@ -71,9 +80,13 @@ pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
+pub(crate) fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}
+
 /// Milliseconds with two digits.
 pub(crate) fn ms(duration: Duration) -> String {
-    format!("{:.2}", duration.as_secs_f64() * 1000.0)
+    format!("{:.2}", millis(duration))
 }
 
 #[cfg(test)]

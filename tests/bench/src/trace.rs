@@ -20,6 +20,12 @@ pub(crate) struct Trace {
     pub(crate) calls: u64,
 }
 
+impl Trace {
+    pub(crate) fn peak_mib(&self) -> f64 {
+        self.peak_kib as f64 / 1024.0
+    }
+}
+
 /// Argument of this program that stops, and then becomes the program that the rest of the arguments name.
 pub(crate) const STOP: &str = "stop-then-exec";
 

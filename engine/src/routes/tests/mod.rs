@@ -5,7 +5,6 @@ mod advertisements;
 mod backend;
 mod concurrent;
 mod connection;
-mod cost;
 mod fuzz;
 mod gap;
 mod layout;
