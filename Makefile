@@ -119,6 +119,13 @@ bench-growth: build bench-tools ## Measure how costs grow with attachments, rout
 	CATENA_BIN=$(abspath $(TARGET))/release/catena $(BENCH) growth --rounds $(or $(ROUNDS),10) \
 		--dir $(abspath $(TARGET))/bench/place --json $(or $(JSON),$(abspath $(TARGET))/bench/growth.json)
 
+# Such a build measures itself while it works, so it is put aside.
+bench-timeline: setup bench-tools ## Measure when an ADD gets where, in a build for that (ROUNDS=100)
+	$(CARGO) rustc --locked --release -p catena --bin catena --features timeline $(STATIC)
+	mkdir -p $(TARGET)/bench/timeline && mv $(TARGET)/release/catena $(TARGET)/bench/timeline/catena
+	CATENA_BIN=$(abspath $(TARGET))/bench/timeline/catena $(BENCH) timeline --rounds $(or $(ROUNDS),100) \
+		--dir $(abspath $(TARGET))/bench/place --json $(or $(JSON),$(abspath $(TARGET))/bench/timeline.json)
+
 instructions: fast bench-tools ## Compare the instructions of each command with their bounds (callgrind)
 	@.ci/setup.sh --valgrind
 	CATENA_BIN=$(abspath $(TARGET))/fast/catena $(BENCH) instructions --dir $(abspath $(TARGET))/bench/place

@@ -1,7 +1,7 @@
 //! GC: DEL for every entry of this network that the runtime does not list, then GC for the delegates, each
 //! with its own attachments.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use catena_cni::error::code;
@@ -36,12 +36,12 @@ pub fn gc(session: &mut Session<'_>, conf: &Conf) -> Result<(), CniError> {
         valid.iter().map(|(container, ifname)| (container.as_str(), ifname.as_str())).collect();
     inject::point("attach/gc");
     let mut errors = Vec::new();
-    let mut kept = Kept::default();
+    let mut kept = Kept::new(conf, &valid);
     for stem in session.ledger.stems()? {
         // Looking needs no lock, so an ADD of another network is never waited for.
         match session.ledger.read_stem(&stem) {
             Ok(Found::Nothing) => {}
-            Ok(Found::Entry(entry)) if is_kept(&entry, conf, &valid) => kept.entries.push(*entry),
+            Ok(Found::Entry(entry)) if is_kept(&entry, conf, &valid) => kept.note(&entry.intended, conf),
             Ok(Found::Entry(_)) => match lock(session, &stem) {
                 // What brings catena down for one entry leaves the others to be deleted.
                 Ok(slot) => {
@@ -77,8 +77,8 @@ pub fn gc(session: &mut Session<'_>, conf: &Conf) -> Result<(), CniError> {
         errors.push(error.into());
     }
     if let Role::Meta(specs) = &conf.role {
-        match kept.missing(conf, &valid) {
-            None => errors.extend(ask_delegates(session, conf, specs, &kept.entries)),
+        match kept.missing() {
+            None => errors.extend(ask_delegates(session, conf, specs, &kept.attachments)),
             Some(why) => session.record.notes.push(format!(
                 "no delegate was sent GC, since it would take for dead what it is not told of: {why}"
             )),
@@ -96,7 +96,7 @@ fn ask_delegates(
     session: &Session<'_>,
     conf: &Conf,
     specs: &[AttachmentSpec],
-    kept: &[Entry],
+    kept: &BTreeMap<&str, Vec<(String, String)>>,
 ) -> Vec<CniError> {
     let bin_dir = match session.bin_dir(conf) {
         Ok(folder) => folder,
@@ -105,37 +105,60 @@ fn ask_delegates(
     let exec = session.exec(conf.name.as_str(), bin_dir.as_deref(), None, session.until);
     let mut errors = Vec::new();
     for spec in specs {
-        let own: Vec<(String, String)> = kept
-            .iter()
-            .flat_map(|entry| entry.intended.attachments.iter().map(move |attachment| (entry, attachment)))
-            .filter(|(_, attachment)| attachment.network == spec.list.name)
-            .map(|(entry, attachment)| (entry.intended.container_id.clone(), attachment.ifname.clone()))
-            .collect();
-        let chain = Chain::new(spec.list.clone());
-        let failed = chain.gc(&exec, &own).into_iter();
+        let own = kept.get(spec.list.name.as_str()).map(Vec::as_slice).unwrap_or_default();
+        let failed = Chain::new(spec.list.clone()).gc(&exec, own).into_iter();
         errors.extend(failed.map(|error| CniError::from(error).of_network(&spec.list.name)));
     }
     errors
 }
 
-/// What the ledger says is there.
-#[derive(Debug, Default)]
-struct Kept {
-    entries: Vec<Entry>,
-    /// File names of entries of which that is not known.
+/// What the ledger says is there, as far as somebody has to be told of it.
+#[derive(Debug)]
+struct Kept<'a> {
+    /// By the network of a delegate: container id and interface.
+    attachments: BTreeMap<&'a str, Vec<(String, String)>>,
+    /// What the runtime lists and no entry was found of: interfaces by container id.
+    unseen: BTreeMap<&'a str, BTreeSet<&'a str>>,
+    /// File names of entries of which it is not known.
     unknown: Vec<String>,
 }
 
-impl Kept {
+impl<'a> Kept<'a> {
+    fn new(conf: &'a Conf, valid: &BTreeSet<(&'a str, &'a str)>) -> Self {
+        let specs = match &conf.role {
+            Role::Meta(specs) => specs.as_slice(),
+            Role::Chained => &[],
+        };
+        let networks = specs.iter().map(|spec| (spec.list.name.as_str(), Vec::new()));
+        let mut unseen: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for (container, ifname) in valid {
+            unseen.entry(*container).or_default().insert(*ifname);
+        }
+        Kept { attachments: networks.collect(), unseen, unknown: Vec::new() }
+    }
+
+    /// There may be a hundred thousand, so no more of each is kept than what is told.
+    fn note(&mut self, intended: &Intended, conf: &Conf) {
+        for attachment in &intended.attachments {
+            if let Some(own) = self.attachments.get_mut(attachment.network.as_str()) {
+                own.push((intended.container_id.clone(), attachment.ifname.clone()));
+            }
+        }
+        if is_of(intended, conf)
+            && let Some(ifnames) = self.unseen.get_mut(intended.container_id.as_str())
+        {
+            ifnames.remove(intended.ifname.as_str());
+        }
+    }
+
     /// Why this may not be everything; `None` if it is.
-    fn missing(&self, conf: &Conf, valid: &BTreeSet<(&str, &str)>) -> Option<String> {
+    fn missing(&self) -> Option<String> {
         if !self.unknown.is_empty() {
             return Some(format!("what is true of the ledger's {} is not known", self.unknown.join(", ")));
         }
-        let ours = self.entries.iter().map(|entry| &entry.intended).filter(|intended| is_of(intended, conf));
-        let there: BTreeSet<(&str, &str)> =
-            ours.map(|intended| (intended.container_id.as_str(), intended.ifname.as_str())).collect();
-        let (container, ifname) = valid.difference(&there).next()?;
+        let mut unseen =
+            self.unseen.iter().filter_map(|(container, ifnames)| Some((container, ifnames.first()?)));
+        let (container, ifname) = unseen.next()?;
         Some(format!("the ledger has no entry of {container}/{ifname}, which the runtime lists"))
     }
 }

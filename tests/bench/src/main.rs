@@ -1,6 +1,6 @@
 //! What catena costs: `catena-bench calls` measures whole calls beside the delegates alone and an empty process,
-//! `catena-bench routes` a swap of default routes in process, `catena-bench growth` how each cost grows. `make bench`,
-//! `make cost` and `make bench-growth` run them.
+//! `catena-bench routes` a swap of default routes in process, `catena-bench growth` how each cost grows, `catena-bench
+//! timeline` where an ADD's time goes. `make bench`, `make cost`, `make bench-growth` and `make bench-timeline` run them.
 
 mod budget;
 mod calls;
@@ -15,6 +15,7 @@ mod routes;
 mod series;
 mod stats;
 mod subject;
+mod timeline;
 mod trace;
 mod verdict;
 
@@ -35,11 +36,12 @@ use subject::{Meta, Subject};
 use verdict::Verdict;
 
 const USAGE: &str =
-    "usage: catena-bench calls|routes|growth|instructions|once [--rounds N] [--dir FOLDER] [--json FILE]
+    "usage: catena-bench calls|routes|growth|timeline|instructions|once [--rounds N] [--dir FOLDER] [--json FILE]
   calls    ADD, CHECK, DEL, STATUS and VERSION, in turns with the delegates alone and an empty process, and a swap of
            the default routes in process, with the budgets
   routes   that swap beside 10 to 100,000 other routes
   growth   how the costs grow with attachments, routes, results and recorded state
+  timeline when an ADD gets where; CATENA_BIN has to be built with the feature timeline
   instructions
            compare the instructions of each command with their bounds
   once     one ADD and DEL, prefixed by the command line in CATENA_BENCH_UNDER (a profiler)
@@ -63,7 +65,7 @@ fn main() -> ExitCode {
     let rest: Vec<String> = args.collect();
     let outcome = match word.as_str() {
         trace::STOP => Err(stop_then_exec(&rest)),
-        "calls" | "routes" | "growth" | "instructions" | "once" => {
+        "calls" | "routes" | "growth" | "timeline" | "instructions" | "once" => {
             place::enter().and_then(|()| run(&word, &rest))
         }
         _ => Err(USAGE.to_owned()),
@@ -98,6 +100,12 @@ fn run(word: &str, args: &[String]) -> Result<(), String> {
                 "once" => return once(&place, &catena),
                 "instructions" => return instructions::check(&place, &catena),
                 "growth" => growth::measure(&place, &catena, options.rounds)?,
+                "timeline" => {
+                    let timeline =
+                        timeline::measure(&place, &catena, beside("bench-empty")?, options.rounds)?;
+                    println!("{}", timeline.table());
+                    timeline.to_value()
+                }
                 _ => calls(&place, catena, options.rounds)?,
             }
         }
