@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::iter;
 use std::mem;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -263,14 +264,14 @@ const DELEGATE_STACK: usize = 512 << 10;
 impl Adding<'_, '_> {
     fn carry_out(&mut self) -> Result<String, CniError> {
         // Here there still is something to wait for: the modules.
-        let mut before = self.links(0)?;
+        let mut before = self.links()?;
         self.decide()?;
         if self.session.record.asked_any_stage() {
             // That may have taken long.
-            before = self.links(0)?;
+            before = self.links()?;
         }
         timeline::mark("the links are read, stages have decided");
-        let answer = self.attach_all(before)?;
+        let answer = self.attach_all(&before)?;
         inject::point("attach/finish");
         self.conclude()?;
         Ok(answer)
@@ -360,24 +361,20 @@ impl Adding<'_, '_> {
         }
     }
 
-    /// From here on there may be side effects.
-    fn attach_all(&mut self, mut before: Vec<Link>) -> Result<String, CniError> {
+    /// From here on there may be side effects. `before` are the links that were there before any attachment.
+    fn attach_all(&mut self, before: &[Link]) -> Result<String, CniError> {
         let count = self.attachments.len();
         let one_by_one = if self.conf.parallel { 1 } else { count };
-        // Between an attachment's delegates and the next one's there are stages only, which make no links.
         for position in 0..one_by_one {
             let delegated = match self.attachments[position].chain {
-                Some(_) => self.run_delegates(position, &before)?,
+                Some(_) => self.run_delegates(position)?,
                 None => self.chained()?,
             };
-            let after = self.links(position)?;
-            timeline::mark("its result and the links are read");
-            self.finish(position, delegated, &before, &after)?;
+            self.finish(position, delegated, before)?;
             timeline::mark("its attachment is recorded");
-            before = after;
         }
         if one_by_one < count {
-            self.attach_side_by_side(one_by_one, &before)?;
+            self.attach_side_by_side(one_by_one, before)?;
         }
         self.results.cache(&self.attachments, &self.caller.container_id, &self.netns_path)?;
         timeline::mark("its result is in libcni's cache");
@@ -396,7 +393,7 @@ impl Adding<'_, '_> {
     /// Where one fails the others are waited for, since a delegate that is killed leaves more than one that ends.
     fn attach_side_by_side(&mut self, first: usize, before: &[Link]) -> Result<(), CniError> {
         for position in first..self.attachments.len() {
-            self.refuse_taken_name(position, before)?;
+            self.refuse_taken_name(position)?;
             self.prepare_device_info(position)?;
         }
         let exec = exec(self.session, &self.key, self.bin_dir.as_deref(), &self.children, self.session.until);
@@ -441,29 +438,32 @@ impl Adding<'_, '_> {
         if let Some(error) = CniError::first_of(errors) {
             return Err(error);
         }
-        let after = self.links(first)?;
         for (position, delegated) in (first..).zip(all) {
-            self.finish(position, delegated, before, &after)?;
+            self.finish(position, delegated, before)?;
         }
         Ok(())
     }
 
-    fn links(&mut self, position: usize) -> Result<Vec<Link>, CniError> {
-        self.bench.links().map_err(|error| {
-            let name = self.attachments.get(position).map_or_else(String::new, Attachment::name);
-            CniError::new(code_of(&error, code::INVALID_NETNS), format!("attachment {name}: {error}"))
-        })
+    fn links(&mut self) -> Result<Vec<Link>, CniError> {
+        let first = self.attachments.first();
+        self.bench.links().map_err(|error| unread_links(first, &error))
+    }
+
+    /// The link that has an attachment's name, and those of the names that its result claims. They are asked for one by
+    /// one, since all of them each time would be more and more with each attachment.
+    fn links_named(&mut self, position: usize, claimed: &[String]) -> Result<Vec<Link>, CniError> {
+        let attachment = &self.attachments[position];
+        let ifname = attachment.subject.ifname.as_str();
+        let claimed = claimed.iter().map(String::as_str);
+        let links = self.bench.links_named(iter::once(ifname).chain(claimed));
+        links.map_err(|error| unread_links(Some(attachment), &error))
     }
 
     /// Runs the pipeline on what an attachment's delegates have answered and made, and records it.
-    fn finish(
-        &mut self,
-        position: usize,
-        delegated: Delegated,
-        before: &[Link],
-        after: &[Link],
-    ) -> Result<(), CniError> {
+    fn finish(&mut self, position: usize, delegated: Delegated, before: &[Link]) -> Result<(), CniError> {
         let Delegated { document, version, interfaces } = delegated;
+        let after = self.links_named(position, &interfaces)?;
+        timeline::mark("its result and its links are read");
         let attachment = &mut self.attachments[position];
         attachment.subject.context.delegate_version = version;
         if let Some(file) = &attachment.device_info {
@@ -473,8 +473,8 @@ impl Adding<'_, '_> {
         inject::point("attach/attached");
         let attachment = &self.attachments[position];
         let before = if attachment.chain.is_some() { before } else { &[] };
-        let mut links = own_links(&attachment.subject.ifname, &interfaces, before, after);
-        // Side by side the links of another are new as well, and a result may name what is not its own.
+        let mut links = own_links(&attachment.subject.ifname, &interfaces, before, &after);
+        // The links of another are new as well, and a result may name what is not its own.
         let others = self.attachments.iter().filter(|other| other.subject.position != position);
         let others: Vec<&str> = others.map(|other| other.subject.ifname.as_str()).collect();
         let is_anothers = |index: &u32| {
@@ -526,10 +526,11 @@ impl Adding<'_, '_> {
         report
     }
 
-    fn refuse_taken_name(&self, position: usize, before: &[Link]) -> Result<(), CniError> {
+    fn refuse_taken_name(&mut self, position: usize) -> Result<(), CniError> {
+        let taken = !self.links_named(position, &[])?.is_empty();
         let attachment = &self.attachments[position];
         let ifname = &attachment.subject.ifname;
-        if before.iter().any(|link| link.name == *ifname || link.alt_names.contains(ifname)) {
+        if taken {
             return Err(CniError::new(
                 code::INVALID_CONFIG,
                 format!(
@@ -549,8 +550,8 @@ impl Adding<'_, '_> {
     }
 
     /// Runs an attachment's delegates; the ledger knows of every process before it gets its input.
-    fn run_delegates(&mut self, position: usize, before: &[Link]) -> Result<Delegated, CniError> {
-        self.refuse_taken_name(position, before)?;
+    fn run_delegates(&mut self, position: usize) -> Result<Delegated, CniError> {
+        self.refuse_taken_name(position)?;
         self.prepare_device_info(position)?;
         let intended = if self.begun { None } else { Some(self.intended()) };
         let exec = exec(self.session, &self.key, self.bin_dir.as_deref(), &self.children, self.session.until);
@@ -781,6 +782,11 @@ fn run_chain(
         ran.missing = Some(plugin.clone());
     }
     Ended { duration: start.elapsed(), result }
+}
+
+fn unread_links(attachment: Option<&Attachment>, error: &RouteError) -> CniError {
+    let name = attachment.map_or_else(String::new, Attachment::name);
+    CniError::new(code_of(error, code::INVALID_NETNS), format!("attachment {name}: {error}"))
 }
 
 fn of_device(attachment: &Attachment, error: &DeviceInfoError) -> CniError {

@@ -1,5 +1,6 @@
 //! What stages work on in one network namespace: its routes, and the journal of what they changed there.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use catena_routes::{Snapshot, Table};
@@ -63,6 +64,23 @@ impl Bench {
             Backend::Nowhere => Ok(Vec::new()),
             backend => backend.table("links")?.links(),
         }
+    }
+
+    /// Those of them that have one of these names, or have it as an alternative name; each once.
+    pub fn links_named<'n>(
+        &mut self,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Result<Vec<Link>, RouteError> {
+        let table = match &mut self.backend {
+            Backend::Nowhere => return Ok(Vec::new()),
+            backend => backend.table("links")?,
+        };
+        let mut links: Vec<Link> = Vec::new();
+        for name in names.into_iter().collect::<BTreeSet<_>>() {
+            let link = table.link(name)?;
+            links.extend(link.filter(|link| links.iter().all(|other| other.index != link.index)));
+        }
+        Ok(links)
     }
 
     /// All links, routes and settings as they are now, to be recorded.

@@ -366,7 +366,7 @@ mod tests {
                 answers.push(Box::new(move |sequence| done(sequence, flags)));
             }
             let (mut connection, somebody) = to_somebody(answers);
-            assert_eq!(connection.dump(Message::GetLink).map(|found| found.len()), wanted);
+            assert_eq!(connection.dump(Message::GetLinks).map(|found| found.len()), wanted);
             somebody.join().unwrap();
         }
     }
@@ -383,10 +383,10 @@ mod tests {
             ("cut off", message_of(NEW_ROUTE, 7, &[0; BUFFER])),
         ] {
             let (mut connection, somebody) = to_somebody(vec![Box::new(move |_| answer.clone())]);
-            let lost = connection.dump(Message::GetLink).unwrap_err();
+            let lost = connection.dump(Message::GetLinks).unwrap_err();
             assert!(matches!(&lost, Failure::Lost(text) if text.contains(what)), "{what}: {lost}");
             somebody.join().unwrap();
-            let ended = connection.dump(Message::GetLink).unwrap_err();
+            let ended = connection.dump(Message::GetLinks).unwrap_err();
             assert!(ended.to_string().contains("has ended"), "{ended}");
         }
     }
@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn the_answer_to_another_request_is_none() {
         let (mut connection, somebody) = to_somebody(vec![Box::new(|sequence| done(sequence - 1, 0))]);
-        let late = connection.dump(Message::GetLink).unwrap_err();
+        let late = connection.dump(Message::GetLinks).unwrap_err();
         assert!(matches!(late, Failure::Timeout(_)), "{late}");
         somebody.join().unwrap();
     }

@@ -7,7 +7,7 @@ use rtnetlink::packet_core::{
 };
 use rtnetlink::packet_route::route::RouteMessage;
 
-use super::link::{self, Link};
+use super::link::{self, Link, LinkName};
 
 /// The types of rtnetlink(7).
 const NEW_LINK: u16 = 16;
@@ -22,8 +22,10 @@ pub(super) enum Message {
     NewRoute(RouteMessage),
     DelRoute(RouteMessage),
     GetRoute(RouteMessage),
-    /// Asks for links.
-    GetLink,
+    /// Asks for all links.
+    GetLinks,
+    /// Asks for the link of a name.
+    GetLink(LinkName),
     Link(Link),
     /// Something that nobody asked for.
     Other(u16),
@@ -33,7 +35,7 @@ impl Message {
     fn route(&self) -> Option<&RouteMessage> {
         match self {
             Message::NewRoute(route) | Message::DelRoute(route) | Message::GetRoute(route) => Some(route),
-            Message::GetLink | Message::Link(_) | Message::Other(_) => None,
+            Message::GetLinks | Message::GetLink(_) | Message::Link(_) | Message::Other(_) => None,
         }
     }
 }
@@ -44,7 +46,7 @@ impl NetlinkSerializable for Message {
             Message::NewRoute(_) => NEW_ROUTE,
             Message::DelRoute(_) => DEL_ROUTE,
             Message::GetRoute(_) => GET_ROUTE,
-            Message::GetLink => GET_LINK,
+            Message::GetLinks | Message::GetLink(_) => GET_LINK,
             Message::Link(_) => NEW_LINK,
             Message::Other(kind) => *kind,
         }
@@ -52,14 +54,20 @@ impl NetlinkSerializable for Message {
 
     fn buffer_len(&self) -> usize {
         match self {
-            Message::GetLink => link::REQUEST.len(),
+            Message::GetLinks => link::REQUEST.len(),
+            Message::GetLink(name) => link::REQUEST.len() + name.attribute().len(),
             other => other.route().map_or(0, Emitable::buffer_len),
         }
     }
 
     fn serialize(&self, buffer: &mut [u8]) {
         match self {
-            Message::GetLink => buffer.copy_from_slice(&link::REQUEST),
+            Message::GetLinks => buffer.copy_from_slice(&link::REQUEST),
+            Message::GetLink(name) => {
+                let (request, attribute) = buffer.split_at_mut(link::REQUEST.len());
+                request.copy_from_slice(&link::REQUEST);
+                attribute.copy_from_slice(name.attribute());
+            }
             other => {
                 if let Some(route) = other.route() {
                     route.emit(buffer);

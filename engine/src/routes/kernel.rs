@@ -11,7 +11,7 @@ use super::connection::Connection;
 use super::envelope::Message;
 use super::error::RouteError;
 use super::journal::{Journal, Mark};
-use super::link::Link;
+use super::link::{Link, LinkName};
 use super::message;
 use super::netns::Netns;
 use crate::inject;
@@ -71,6 +71,11 @@ impl Kernel {
     /// All links, in the kernel's order.
     pub fn links(&mut self) -> Result<Vec<Link>, RouteError> {
         Table::links(self)
+    }
+
+    /// See [`Table::link`].
+    pub fn link(&mut self, name: &str) -> Result<Option<Link>, RouteError> {
+        Table::link(self, name)
     }
 
     /// The link of that name, alternative name or hardware address.
@@ -143,7 +148,19 @@ impl Wire for Kernel {
     }
 
     fn links(&mut self) -> Result<Vec<Link>, Failure> {
-        self.connected(|connection| Ok(message::links(connection.dump(Message::GetLink)?)))
+        self.connected(|connection| Ok(message::links(connection.dump(Message::GetLinks)?)))
+    }
+
+    fn link(&mut self, name: &str) -> Result<Option<Link>, Failure> {
+        let Some(name) = LinkName::new(name) else { return Ok(None) };
+        let is_alternative = name.is_alternative();
+        match self.connected(|connection| connection.request(Message::GetLink(name), 0)) {
+            Ok(messages) => Ok(message::links(messages).into_iter().next()),
+            Err(failure) if failure.errno() == Some(Errno::ENODEV) => Ok(None),
+            // A kernel that knows no alternative names (before 5.5), so that nothing has one.
+            Err(failure) if failure.errno() == Some(Errno::EINVAL) && is_alternative => Ok(None),
+            Err(failure) => Err(failure),
+        }
     }
 
     fn dump(&mut self, family: Family, table: u32) -> Result<Vec<Route>, Failure> {

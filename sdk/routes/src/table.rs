@@ -6,6 +6,10 @@ pub trait Table {
     /// All links, in the kernel's order.
     fn links(&mut self) -> Result<Vec<Link>, RouteError>;
 
+    /// The link of that name or alternative name. That there is none is an answer. However many others there are, this
+    /// costs the same on a kernel.
+    fn link(&mut self, name: &str) -> Result<Option<Link>, RouteError>;
+
     /// The link of that name, alternative name or hardware address, the first of several. That there is none is an answer.
     fn find_link(&mut self, text: &str) -> Result<Option<Link>, RouteError>;
 
@@ -90,6 +94,10 @@ impl Undo {
 impl<W: Wire> Table for W {
     fn links(&mut self) -> Result<Vec<Link>, RouteError> {
         Wire::links(self).map_err(|failure| plain(self.namespace(), &failure, "links", None))
+    }
+
+    fn link(&mut self, name: &str) -> Result<Option<Link>, RouteError> {
+        Wire::link(self, name).map_err(|failure| plain(self.namespace(), &failure, "links", None))
     }
 
     fn find_link(&mut self, text: &str) -> Result<Option<Link>, RouteError> {

@@ -10,6 +10,12 @@ pub trait Wire {
     /// All links, in the kernel's order.
     fn links(&mut self) -> Result<Vec<Link>, Failure>;
 
+    /// The link of that name or alternative name.
+    fn link(&mut self, name: &str) -> Result<Option<Link>, Failure> {
+        let is_it = |link: &Link| link.name == name || link.alt_names.iter().any(|other| other == name);
+        Ok(self.links()?.into_iter().find(is_it))
+    }
+
     /// The link of that name, alternative name or hardware address; the first where several have that address.
     fn find_link(&mut self, text: &str) -> Result<Option<Link>, Failure> {
         Ok(Link::named(&self.links()?, text).first().copied().cloned())

@@ -68,6 +68,8 @@ fn links_are_found_by_name_alternative_name_and_mac() {
         assert_eq!(link.kind.as_deref(), Some("veth"));
         assert!(link.up && link.carrier && link.mtu == 1500);
         assert_eq!(link.alt_names, ["short", "an-alternative-name-longer-than-fifteen"]);
+        let by_name = pod.kernel.link(text).unwrap();
+        assert_eq!(by_name, (!text.contains(':')).then_some(link), "{text}");
     }
     // Of several links with one address it is the first.
     pod.sh("ip link set eth0 address 02:00:00:00:00:11");
@@ -77,6 +79,7 @@ fn links_are_found_by_name_alternative_name_and_mac() {
     );
     for text in ["net2", "an-alternative-name-that-nobody-has", "02:00:00:00:00:99", ""] {
         assert_eq!(pod.kernel.find_link(text).unwrap(), None, "{text}");
+        assert_eq!(pod.kernel.link(text).unwrap(), None, "{text}");
     }
 }
 
