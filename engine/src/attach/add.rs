@@ -483,6 +483,7 @@ impl Adding<'_, '_> {
         };
         links.retain(|index| !is_anothers(index));
         let scope = Scope { links: links.clone(), tables: Vec::new() };
+        self.bench.known = after;
         if let Some(recorder) = &mut self.recorder {
             let device = attachment.subject.context.device_info.as_ref();
             recorder.before(position, &document, device, &links, &mut self.bench);

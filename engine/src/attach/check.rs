@@ -107,6 +107,7 @@ fn look(
         session.exec(&intended.network, intended.bin_dir.as_deref().map(Path::new), children, session.until);
     let mut bench = Bench::of(Some(netns), session.until, session.route_undo_time());
     let links = bench.links().map_err(|error| CniError::new(code::INVALID_NETNS, error.to_string()))?;
+    bench.known.clone_from(&links);
     let mut claims = Vec::new();
     let (read, attached) = (Recorded::of(intended), entry.all_attached());
     for (position, recorded) in intended.attachments.iter().enumerate() {

@@ -18,6 +18,8 @@ use crate::wasm::{FailedCall, Host, LogLine};
 #[derive(Debug)]
 pub struct Bench {
     backend: Backend,
+    /// The links of which the next stages are told, as they are known to the host.
+    pub known: Vec<Link>,
     /// What was changed, in order, over all stages and attachments.
     pub journal: Journal,
 }
@@ -35,7 +37,7 @@ pub struct Traces {
 impl Bench {
     /// A bench on a namespace's kernel, or on a recorded table.
     pub fn new(backend: Backend) -> Bench {
-        Bench { backend, journal: Journal::default() }
+        Bench { backend, known: Vec::new(), journal: Journal::default() }
     }
 
     /// Where a sandbox's routes are, for a call that has to be over at `until`; where the sandbox has gone every
@@ -93,6 +95,7 @@ impl Bench {
         self.backend.set_until(Some(until));
         Host {
             backend: std::mem::take(&mut self.backend),
+            links: self.known.clone(),
             journal: std::mem::take(&mut self.journal),
             until: Some(until),
             ..Host::new(container_id, scope, read_only)
@@ -103,7 +106,12 @@ impl Bench {
     /// traces that [`Bench::take_back`] returns, and nowhere else.
     pub fn dry_host(&mut self, container_id: &str, until: Instant, scope: Scope) -> Host {
         let backend = std::mem::take(&mut self.backend).dry_run();
-        Host { backend, until: Some(until), ..Host::new(container_id, scope, false) }
+        Host {
+            backend,
+            links: self.known.clone(),
+            until: Some(until),
+            ..Host::new(container_id, scope, false)
+        }
     }
 
     /// Takes back what was lent.

@@ -88,6 +88,11 @@ impl Kernel {
         Table::routes(self, family, table)
     }
 
+    /// See [`Table::routes_of`].
+    pub fn routes_of(&mut self, family: Family, table: u32, link: u32) -> Result<Vec<Route>, RouteError> {
+        Table::routes_of(self, family, table, link)
+    }
+
     /// See [`Table::apply`].
     pub fn apply(
         &mut self,
@@ -168,6 +173,21 @@ impl Wire for Kernel {
             let messages = connection.dump(message::dump(family, table))?;
             message::routes(messages, family, table)
         })
+    }
+
+    fn dump_of(&mut self, family: Family, table: u32, link: u32) -> Result<Vec<Route>, Failure> {
+        let found = self.connected(|connection| {
+            let messages = connection.dump(message::dump_of(family, table, link))?;
+            message::routes(messages, family, table)
+        });
+        let mut routes = match found {
+            // A link that has gone has no routes.
+            Err(failure) if failure.errno() == Some(Errno::ENODEV) => Vec::new(),
+            found => found?,
+        };
+        // A kernel without strict checking (before 4.20) does not look at the link.
+        routes.retain(|route| route.hops.iter().any(|hop| hop.link == link));
+        Ok(routes)
     }
 
     fn send(&mut self, request: &Request) -> Result<Vec<Echo>, Failure> {

@@ -27,9 +27,20 @@ fn address_family(family: Family) -> AddressFamily {
 /// A dump of one table. The defaults of the crate's builders would be filters under strict checking, so the
 /// message says nothing else.
 pub(super) fn dump(family: Family, table: u32) -> Message {
+    Message::GetRoute(of_table(family, table))
+}
+
+fn of_table(family: Family, table: u32) -> RouteMessage {
     let mut message = RouteMessage::default();
     message.header.address_family = address_family(family);
     set_table(&mut message, table);
+    message
+}
+
+/// The same of the routes that have a hop on a link.
+pub(super) fn dump_of(family: Family, table: u32, link: u32) -> Message {
+    let mut message = of_table(family, table);
+    message.attributes.push(RouteAttribute::Oif(link));
     Message::GetRoute(message)
 }
 

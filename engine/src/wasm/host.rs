@@ -19,6 +19,9 @@ pub struct Host {
     pub backend: Backend,
     /// The attachment's links. In which tables is the grant's alone to say.
     pub scope: Scope,
+    /// Links as they were found last: by these names a module is told about routes. Where one is not among them, all are
+    /// read again.
+    pub links: Vec<Link>,
     /// What was changed there.
     pub journal: Journal,
     /// On check and del: route changes are refused.
@@ -41,6 +44,7 @@ impl Host {
         Self {
             backend: Backend::Nowhere,
             scope,
+            links: Vec::new(),
             journal: Journal::default(),
             read_only,
             until: None,
@@ -136,8 +140,6 @@ pub(super) struct State {
     pub(super) last_error: Option<String>,
     /// Which of the built-in stages runs.
     pub(super) role: Option<Role>,
-    /// The links as the module's last call found them: by these names it is told about routes.
-    pub(super) links: Vec<Link>,
     calls: u32,
     changes: usize,
     log_calls: usize,
@@ -160,7 +162,6 @@ impl State {
             wasi,
             role: None,
             last_error: None,
-            links: Vec::new(),
             calls: 0,
             changes: 0,
             log_calls: 0,

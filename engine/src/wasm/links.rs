@@ -21,9 +21,23 @@ impl From<Link> for wit::Link {
 }
 
 impl State {
-    fn look_at_links(&mut self) -> Result<(), RouteError> {
-        self.links = self.host.backend.table("links")?.links()?;
-        Ok(())
+    fn find_link(&mut self, text: &str) -> Result<Option<Link>, RouteError> {
+        let table = self.host.backend.table("links")?;
+        let found = match table.link(text)? {
+            // Perhaps it is a hardware address.
+            None if text.contains(':') => table.find_link(text)?,
+            found => found,
+        };
+        if let Some(link) = &found {
+            self.host.links.retain(|other| other.index != link.index);
+            self.host.links.push(link.clone());
+        }
+        Ok(found)
+    }
+
+    fn all_links(&mut self) -> Result<Vec<Link>, RouteError> {
+        self.host.links = self.host.backend.table("links")?.links()?;
+        Ok(self.host.links.clone())
     }
 
     /// Not knowing is never the same as knowing that there is none, so this fails a stage that does not tolerate it.
@@ -43,16 +57,16 @@ impl State {
 impl wit::Host for State {
     fn find(&mut self, name: String) -> wasmtime::Result<Result<Option<wit::Link>, wit::Failure>> {
         let call = self.begin()?;
-        match self.look_at_links() {
-            Ok(()) => Ok(Ok(Link::named(&self.links, &name).first().map(|link| (*link).clone().into()))),
+        match self.find_link(&name) {
+            Ok(link) => Ok(Ok(link.map(Into::into))),
             Err(error) => self.link_failed(call, error),
         }
     }
 
     fn all(&mut self) -> wasmtime::Result<Result<Vec<wit::Link>, wit::Failure>> {
         let call = self.begin()?;
-        match self.look_at_links() {
-            Ok(()) => Ok(Ok(self.links.iter().cloned().map(Into::into).collect())),
+        match self.all_links() {
+            Ok(links) => Ok(Ok(links.into_iter().map(Into::into).collect())),
             Err(error) => self.link_failed(call, error),
         }
     }

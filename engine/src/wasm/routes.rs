@@ -87,13 +87,13 @@ impl<'a> Desk<'a> {
                 LinkGrant::Named(_) => {}
             }
         }
-        let links = mem::take(&mut state.links);
+        let links = mem::take(&mut state.host.links);
         Self { state, operation, grant, links, scope }
     }
 
     /// Keeps the links for the next call's names.
     fn close(self) {
-        self.state.links = self.links;
+        self.state.host.links = self.links;
     }
 
     /// Whether links are granted by name.
@@ -266,7 +266,13 @@ impl<'a> Desk<'a> {
             self.look()?;
         }
         let backend = self.state.host.backend.table(self.operation).map_err(unchanged)?;
-        let routes = backend.routes(family(filter.family), table).map_err(unchanged)?;
+        let family = family(filter.family);
+        let routes = match self.scope.links.as_slice() {
+            // Most often: a pod's table grows with its attachments, and this attachment's routes do not.
+            [link] if *link != NO_LINK => backend.routes_of(family, table, *link),
+            _ => backend.routes(family, table),
+        };
+        let routes = routes.map_err(unchanged)?;
         let wanted = |route: &&Route| {
             self.scope.touches(route) && route.can_be_named() && (!filter.default_only || route.is_default())
         };

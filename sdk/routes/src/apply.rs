@@ -27,11 +27,20 @@ pub(crate) const ACCEPT_RA_DEFRTR: &str = "accept_ra_defrtr";
 pub(crate) const DISABLE_IPV6: &str = "disable_ipv6";
 
 pub(crate) fn routes(wire: &mut impl Wire, family: Family, table: u32) -> Result<Vec<Route>, RouteError> {
-    match wire.dump(family, table) {
+    let routes = wire.dump(family, table);
+    listed(routes, wire.namespace(), family)
+}
+
+pub(crate) fn listed(
+    routes: Result<Vec<Route>, Failure>,
+    namespace: &str,
+    family: Family,
+) -> Result<Vec<Route>, RouteError> {
+    match routes {
         Ok(routes) => Ok(routes),
         // A table comes into being with its first route.
         Err(failure) if failure.errno() == Some(Errno::ENOENT) => Ok(Vec::new()),
-        Err(failure) => Err(plain(wire.namespace(), &failure, "list", Some(family))),
+        Err(failure) => Err(plain(namespace, &failure, "list", Some(family))),
     }
 }
 

@@ -16,6 +16,9 @@ pub trait Table {
     /// One whole table in the kernel's order. A table that does not exist has no routes.
     fn routes(&mut self, family: Family, table: u32) -> Result<Vec<Route>, RouteError>;
 
+    /// Those of its routes that have a hop on a link, which may cost less than all.
+    fn routes_of(&mut self, family: Family, table: u32, link: u32) -> Result<Vec<Route>, RouteError>;
+
     /// All changes or none, in an order that leaves no gap, verified by echo and by reading back.
     fn apply(
         &mut self,
@@ -106,6 +109,11 @@ impl<W: Wire> Table for W {
 
     fn routes(&mut self, family: Family, table: u32) -> Result<Vec<Route>, RouteError> {
         crate::apply::routes(self, family, table)
+    }
+
+    fn routes_of(&mut self, family: Family, table: u32, link: u32) -> Result<Vec<Route>, RouteError> {
+        let routes = self.dump_of(family, table, link);
+        crate::apply::listed(routes, self.namespace(), family)
     }
 
     fn apply(

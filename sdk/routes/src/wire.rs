@@ -25,6 +25,13 @@ pub trait Wire {
     /// exist is ENOENT.
     fn dump(&mut self, family: Family, table: u32) -> Result<Vec<Route>, Failure>;
 
+    /// Those routes of a table that have a hop on a link.
+    fn dump_of(&mut self, family: Family, table: u32, link: u32) -> Result<Vec<Route>, Failure> {
+        let mut routes = self.dump(family, table)?;
+        routes.retain(|route| route.hops.iter().any(|hop| hop.link == link));
+        Ok(routes)
+    }
+
     /// One acknowledged and echoed request.
     fn send(&mut self, request: &Request) -> Result<Vec<Echo>, Failure>;
 

@@ -42,6 +42,14 @@ impl<W: Wire> Wire for Twin<'_, W> {
         let real = self.wire.dump(family, table);
         let simulated = seen(self.simulated.dump(family, table), family);
         assert_eq!(seen(real.clone(), family), simulated);
+        if let Ok(all) = &real {
+            for link in self.wire.links()? {
+                let mut wanted = all.clone();
+                wanted.retain(|route| route.hops.iter().any(|hop| hop.link == link.index));
+                // In the kernel's order, as they stand among the others.
+                assert_eq!(self.wire.dump_of(family, table, link.index), Ok(wanted), "{link:?}");
+            }
+        }
         real
     }
 
