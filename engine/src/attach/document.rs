@@ -54,7 +54,7 @@ fn is_converted(document: &Document) -> bool {
 #[derive(Debug)]
 pub enum Final {
     /// One in the version that the host converts from.
-    Converted(Result<CniResult, ResultError>),
+    Converted(Box<Result<CniResult, ResultError>>),
     /// One that nobody converted.
     Other(Value),
 }
@@ -63,9 +63,8 @@ impl Final {
     /// Reads it.
     pub fn read(document: &Document) -> Result<Final, CniError> {
         if is_converted(document) {
-            return Ok(Final::Converted(
-                CniResult::parse(document.text.as_bytes()).map(|(result, _)| result),
-            ));
+            let result = CniResult::parse(document.text.as_bytes()).map(|(result, _)| result);
+            return Ok(Final::Converted(Box::new(result)));
         }
         value(document).map(Final::Other)
     }
@@ -77,7 +76,7 @@ impl Final {
     pub fn answer(&self, asked: SpecVersion) -> Result<String, CniError> {
         let value = match self {
             Final::Converted(result) => {
-                let text = result.as_ref().map_err(Clone::clone).and_then(|result| result.to_text(asked));
+                let text = (**result).as_ref().map_err(Clone::clone).and_then(|result| result.to_text(asked));
                 return text.map_err(|error| {
                     CniError::new(
                         code::INCOMPATIBLE_VERSION,
@@ -113,7 +112,7 @@ impl Final {
     pub fn in_list(&self, list_version: &str) -> Option<String> {
         match self {
             Final::Converted(result) => {
-                result.as_ref().ok()?.to_text(SpecVersion::from_text(list_version)?).ok()
+                (**result).as_ref().ok()?.to_text(SpecVersion::from_text(list_version)?).ok()
             }
             Final::Other(value) => {
                 (result::version_text(value) == Some(list_version)).then(|| value.to_string())
