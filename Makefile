@@ -7,10 +7,10 @@ STATIC := -- -C target-feature=+crt-static
 export CATENA_CNI_PLUGINS ?= $(if $(wildcard /usr/lib/cni/ptp),/usr/lib/cni,$(if $(wildcard /opt/cni/bin/ptp),/opt/cni/bin,/usr/lib/cni))
 
 .PHONY: help setup build fast lint unit fuzz stages panics integration test soak soak-routes soak-faults cost runtimes
-.PHONY: examples examples-rust demo bench bench-growth bench-parts bench-tools instructions clean
+.PHONY: examples examples-rust demo bench bench-growth bench-parts bench-timeline bench-tools instructions clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install what building and testing need (Debian; root only if something is missing)
 	@.ci/setup.sh
@@ -29,6 +29,7 @@ lint: ## Check formatting and lints
 	@.ci/setup.sh --lint
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets --profile fast -- -D warnings
+	$(CARGO) clippy --locked -p catena --bin catena --features inject-panics,timeline --profile fast -- -D warnings
 
 unit: setup ## Run the unit tests
 	$(CARGO) test --locked -q $(LIGHT)
@@ -119,7 +120,7 @@ bench-growth: build bench-tools ## Measure how costs grow with attachments, rout
 	CATENA_BIN=$(abspath $(TARGET))/release/catena $(BENCH) growth --rounds $(or $(ROUNDS),10) \
 		--dir $(abspath $(TARGET))/bench/place --json $(or $(JSON),$(abspath $(TARGET))/bench/growth.json)
 
-# Such a build measures itself while it works, so it is put aside.
+# Such a build measures itself while it works, so it is moved away: the next `make build` makes the one for people.
 bench-timeline: setup bench-tools ## Measure when an ADD gets where, in a build for that (ROUNDS=100)
 	$(CARGO) rustc --locked --release -p catena --bin catena --features timeline $(STATIC)
 	mkdir -p $(TARGET)/bench/timeline && mv $(TARGET)/release/catena $(TARGET)/bench/timeline/catena

@@ -15,7 +15,6 @@ use catena_cni::error::code;
 use catena_cni::list::NetworkList;
 use catena_routes::Family;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use crate::attach::along::{Along, Done, Results, Started, spawned_event};
 use crate::attach::attachment::Attachment;
@@ -258,6 +257,9 @@ struct Ended {
     result: Result<Value, DelegateError>,
 }
 
+/// More names than delegates make links: all links are read once then, since a result may name any number.
+const MANY_NAMES: usize = 32;
+
 /// Stack of a thread that runs the delegates of one attachment.
 const DELEGATE_STACK: usize = 512 << 10;
 
@@ -271,7 +273,7 @@ impl Adding<'_, '_> {
             before = self.links()?;
         }
         timeline::mark("the links are read, stages have decided");
-        let answer = self.attach_all(&before)?;
+        let answer = self.attach_all(before)?;
         inject::point("attach/finish");
         self.conclude()?;
         Ok(answer)
@@ -361,8 +363,8 @@ impl Adding<'_, '_> {
         }
     }
 
-    /// From here on there may be side effects. `before` are the links that were there before any attachment.
-    fn attach_all(&mut self, before: &[Link]) -> Result<String, CniError> {
+    /// From here on there may be side effects. `before` are the links that were there before.
+    fn attach_all(&mut self, mut before: Vec<Link>) -> Result<String, CniError> {
         let count = self.attachments.len();
         let one_by_one = if self.conf.parallel { 1 } else { count };
         for position in 0..one_by_one {
@@ -370,11 +372,17 @@ impl Adding<'_, '_> {
                 Some(_) => self.run_delegates(position)?,
                 None => self.chained()?,
             };
-            self.finish(position, delegated, before)?;
+            let tells_its_links = delegated.interfaces.contains(&self.attachments[position].subject.ifname);
+            self.finish(position, delegated, &before)?;
             timeline::mark("its attachment is recorded");
+            // Whoever says nothing of its interface may have made others of which it says nothing either: a later
+            // result that names them must not make them its own.
+            if !tells_its_links && position + 1 < count {
+                before = self.links()?;
+            }
         }
         if one_by_one < count {
-            self.attach_side_by_side(one_by_one, before)?;
+            self.attach_side_by_side(one_by_one, &before)?;
         }
         self.results.cache(&self.attachments, &self.caller.container_id, &self.netns_path)?;
         timeline::mark("its result is in libcni's cache");
@@ -450,12 +458,15 @@ impl Adding<'_, '_> {
     }
 
     /// The link that has an attachment's name, and those of the names that its result claims. They are asked for one by
-    /// one, since all of them each time would be more and more with each attachment.
+    /// one, since all of them each time would be more and more with each attachment; unless they are many.
     fn links_named(&mut self, position: usize, claimed: &[String]) -> Result<Vec<Link>, CniError> {
         let attachment = &self.attachments[position];
         let ifname = attachment.subject.ifname.as_str();
-        let claimed = claimed.iter().map(String::as_str);
-        let links = self.bench.links_named(iter::once(ifname).chain(claimed));
+        let links = if claimed.len() > MANY_NAMES {
+            self.bench.links()
+        } else {
+            self.bench.links_named(iter::once(ifname).chain(claimed.iter().map(String::as_str)))
+        };
         links.map_err(|error| unread_links(Some(attachment), &error))
     }
 
@@ -805,7 +816,7 @@ fn exec<'l>(
 }
 
 /// The links that belong to an attachment: its interface and what its result claims in this sandbox, unless
-/// they were there before its delegates ran.
+/// they were there before the ADD. (What an attachment before has made, and told, is that one's.)
 pub fn own_links(ifname: &str, claimed: &[String], before: &[Link], after: &[Link]) -> Vec<u32> {
     after
         .iter()
@@ -879,14 +890,14 @@ pub fn verify(bench: &mut Bench, claims: &[Claim], notes: &mut Vec<String>) -> R
 fn status_list<'a>(
     publications: impl Iterator<Item = &'a BTreeMap<String, String>>,
 ) -> Result<Option<String>, CniError> {
-    let mut list = Vec::new();
+    let mut list: Vec<String> = Vec::new();
     let mut any = false;
     for published in publications {
         let Some(text) = published.get(NETWORK_STATUS) else { continue };
         any = true;
-        match serde_json::from_str::<Vec<&RawValue>>(text) {
-            Ok(elements) => list.extend(elements.into_iter().map(RawValue::get)),
-            Err(_) => {
+        match catena_cni::json::parse(text.as_bytes()) {
+            Ok(Value::Array(elements)) => list.extend(elements.iter().map(Value::to_string)),
+            _ => {
                 return Err(CniError::new(
                     code::BAD_OUTCOME,
                     format!("a stage published {NETWORK_STATUS} that is not a JSON list"),

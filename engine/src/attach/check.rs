@@ -107,7 +107,6 @@ fn look(
         session.exec(&intended.network, intended.bin_dir.as_deref().map(Path::new), children, session.until);
     let mut bench = Bench::of(Some(netns), session.until, session.route_undo_time());
     let links = bench.links().map_err(|error| CniError::new(code::INVALID_NETNS, error.to_string()))?;
-    bench.known.clone_from(&links);
     let mut claims = Vec::new();
     let (read, attached) = (Recorded::of(intended), entry.all_attached());
     for (position, recorded) in intended.attachments.iter().enumerate() {
@@ -130,6 +129,7 @@ fn look(
                 own_links(&recorded.ifname, &claimed, &[], &links)
             }
         };
+        bench.known = links.iter().filter(|link| own.contains(&link.index)).cloned().collect();
         let scope = Scope { links: own.clone(), tables: Vec::new() };
         let mut record = AttachmentRecord {
             network: recorded.network.clone(),

@@ -204,7 +204,7 @@ impl Exec<'_> {
         match fault(&ended, stderr.trim(), taken, self.output_limit) {
             None => Ok(ended.stdout),
             Some(Fault::Deadline { after, stderr, undying, .. }) => {
-                let cut = self.until.is_some_and(|until| until < own);
+                let cut = self.until.is_some_and(|until| until < own + ended.own_share);
                 Err(error(Fault::Deadline { after, cut, stderr, undying }))
             }
             Some(fault) => Err(error(fault)),

@@ -342,26 +342,23 @@ pub fn admit(
         }
         config = Cow::Owned(text);
     }
-    let rewritten = match config {
-        Cow::Owned(text) if text != shown => text,
-        _ => return Ok(None),
-    };
-    let Some((place, last)) = last else { return Ok(Some(rewritten)) };
+    let changed = |config: Cow<'_, str>| (config != shown).then(|| config.into_owned());
+    let Some((place, last)) = last else { return Ok(changed(config)) };
     for stage in stages.iter().take(place).filter(|stage| stage.baseline && !stage.is_monitored()) {
-        let Some(text) = ask(stage, caller, subject, &rewritten, bench, records)? else { continue };
-        if is_other(&rewritten, &text) {
+        let Some(text) = ask(stage, caller, subject, &config, bench, records)? else { continue };
+        if is_other(&config, &text) {
             let reason = format!(
                 "stage {} changed the config after stage {} of the node's baseline had admitted it, and that one would \
                  change it again ({}); leave what it decides as it is",
                 last.name,
                 stage.name,
-                monitor::rewrite(&rewritten, &text).join("; ")
+                monitor::rewrite(&config, &text).join("; ")
             );
             let blame = blame(stage, "admit", Some(subject));
             return Err(failed(&blame, StageError::Denied(reason), &Traces::default()));
         }
     }
-    Ok(Some(rewritten))
+    Ok(changed(config))
 }
 
 /// What one stage makes of a config; none if it leaves it as it is.

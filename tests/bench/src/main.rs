@@ -156,7 +156,9 @@ fn calls(place: &Place, catena: Meta, rounds: usize) -> Result<Value, String> {
         }
         None => None,
     };
-    let mut cases = vec![Case::canned(place, 1, false, 0)?, Case::canned(place, 1, false, 0)?.with_module()];
+    let with_module = Case::canned(place, 1, false, 0)?.with_module();
+    module::check(place, &with_module, &catena)?;
+    let mut cases = vec![Case::canned(place, 1, false, 0)?, with_module];
     for count in [2, 4, 8] {
         cases.push(Case::canned(place, count, false, 0)?);
     }

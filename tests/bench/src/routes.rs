@@ -30,8 +30,9 @@ const FEW: usize = 10;
 /// Milliseconds that a swap may take beside [`FEW`] other routes.
 const SWAP_BUDGET: f64 = 0.5;
 
-/// How many times faster than a bare dump a swap's cost may grow.
-const GROWTH_BUDGET: f64 = 1.0;
+/// How many times faster than a bare dump a swap's cost may grow from one number of routes to the next. A quarter is for
+/// caches and noise, as in the other growths.
+const GROWTH_BUDGET: f64 = 1.25;
 
 const MAIN: u32 = 254;
 
@@ -102,22 +103,25 @@ impl Swaps {
             .collect()
     }
 
-    /// One for the cost beside few routes, one for the worst growth from there.
+    /// One for the cost beside few routes, one for the worst growth from one row to the next: over all rows what a swap
+    /// costs beside no route at all would hide it.
     pub(crate) fn verdicts(&self) -> Result<[Verdict; 2], String> {
         let missing =
             || format!("no swap beside {FEW} other routes and more was measured, and budgets need it");
-        let (few, more) = self.rows.split_first().ok_or_else(missing)?;
+        let few = self.rows.first().ok_or_else(missing)?;
         if few.others != FEW {
             return Err(missing());
         }
-        let growth = |row: &Row, of: fn(&Samples) -> Duration| {
+        let growth = |[less, more]: &[Row; 2], of: fn(&Samples) -> Duration| {
             let by = |samples: fn(&Row) -> &Samples| {
-                of(samples(row)).as_secs_f64() / of(samples(few)).as_secs_f64()
+                of(samples(more)).as_secs_f64() / of(samples(less)).as_secs_f64()
             };
             by(|row| &row.swap) / by(|row| &row.dump)
         };
-        let of = |row| (growth(row, Samples::median), growth(row, Samples::least), row.others);
-        let worst = more.iter().map(of).max_by(|one, other| one.0.total_cmp(&other.0)).ok_or_else(missing)?;
+        let steps = self.rows.array_windows::<2>();
+        let of =
+            |step: &[Row; 2]| (growth(step, Samples::median), growth(step, Samples::least), step[1].others);
+        let worst = steps.map(of).max_by(|one, other| one.0.total_cmp(&other.0)).ok_or_else(missing)?;
         Ok([
             Verdict {
                 what: format!("default routes of both families swapped in process, beside {FEW} others"),
@@ -127,7 +131,7 @@ impl Swaps {
                 budget: SWAP_BUDGET,
             },
             Verdict {
-                what: format!("growth of that beside {} others, over a bare dump's", worst.2),
+                what: format!("growth of that up to {} others, over a bare dump's", worst.2),
                 unit: "×",
                 measured: worst.0,
                 least: worst.1,
@@ -300,9 +304,9 @@ mod tests {
 
     #[test]
     fn growth_is_judged_by_the_worst_row() {
-        let [swap, growth] = swaps(&[(10, 4, 1), (100, 8, 10), (1_000, 80, 16)]).verdicts().unwrap();
+        let [swap, growth] = swaps(&[(10, 4, 1), (100, 8, 10), (1_000, 96, 80)]).verdicts().unwrap();
         assert_eq!((swap.measured, swap.holds()), (4.0, false));
-        assert_eq!((growth.measured, growth.holds()), (1.25, false));
+        assert_eq!((growth.measured, growth.holds()), (1.5, false));
         assert!(growth.what.contains("1000"), "{}", growth.what);
         let [_, growth] = swaps(&[(10, 4, 1), (100, 16, 4)]).verdicts().unwrap();
         assert_eq!((growth.measured, growth.holds()), (1.0, true));

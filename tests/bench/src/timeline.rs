@@ -30,7 +30,7 @@ pub(crate) struct Timeline {
     steps: [Vec<Step>; 2],
     /// The whole process.
     whole: Samples,
-    /// What of that is before `main` and after the answer: starting and ending a process.
+    /// What of that is before `main` and after the answer: starting and ending a process, and writing the marks down.
     around: Samples,
     /// An empty static process, the delegate alone, and the two syncs of a new file.
     floors: Vec<(&'static str, Samples)>,
@@ -170,8 +170,10 @@ impl Timeline {
             text.push('\n');
         }
         let _ = writeln!(text, "{:>8} {:>9}", "median", "least");
-        let rest =
-            [("the whole process", &self.whole), ("of it before main and after the answer", &self.around)];
+        let rest = [
+            ("the whole process", &self.whole),
+            ("of it before main and after the answer, the marks' writing included", &self.around),
+        ];
         let floors = self.floors.iter().map(|(what, samples)| (*what, samples));
         for (what, samples) in rest.into_iter().chain(floors) {
             let _ =
@@ -218,7 +220,7 @@ mod tests {
         for line in [
             "   5.000     2.000     2.000  stage",
             "   2.000     2.000     2.000  read",
-            "   2.000  of it before main and after the answer",
+            "   2.000  of it before main and after the answer, the marks' writing included",
         ] {
             assert!(table.contains(line), "{table}");
         }

@@ -517,3 +517,34 @@ fn two_owners_that_nobody_asked_for_are_told() {
         pod.del(&outer, Some(&result)).done();
     }
 }
+
+/// A delegate that tells nothing of its links may have made some; a later result that names one does not get it.
+#[test]
+fn a_link_of_an_attachment_before_is_no_other_ones() {
+    for parallel in [false, true] {
+        let world = World::new();
+        let pod = Pod::new(&world, "pod");
+        let make = "nsenter --net=$CNI_NETNS ip link add extra type veth peer name extra-peer";
+        let mut silent =
+            scripted::conf("silent", json!({"ADD": {"sh": make, "result": {"cniVersion": conf::VERSION}}}));
+        silent["script"]["DEL"] = json!({"sh": "nsenter --net=$CNI_NETNS ip link del extra"});
+        let mut claiming = scripted::veth("two", 2, Stack::V4, true);
+        let interfaces =
+            claiming["script"]["ADD"]["result"]["interfaces"].as_array_mut().expect("interfaces");
+        interfaces.push(json!({"name": "extra", "sandbox": "$CNI_NETNS"}));
+        let mut outer = conf::catena(json!([silent, claiming]));
+        outer["parallel"] = json!(parallel);
+        let result = pod.add(&outer).result();
+        let ledger = world.sh("cat /var/lib/catena/state/*.json");
+        let links: Vec<Value> = ledger
+            .lines()
+            .filter_map(|line| {
+                serde_json::from_str::<Value>(line).ok()?.get("attached")?.get("links").cloned()
+            })
+            .collect();
+        let index = world.sh(&format!("nsenter --net={} ip -o link show net1 | cut -d: -f1", pod.netns));
+        let index: u32 = index.trim().parse().expect("an index");
+        assert_eq!(links, [json!([]), json!([index])], "{parallel}: {ledger}");
+        pod.del(&outer, Some(&result)).done();
+    }
+}

@@ -282,12 +282,15 @@ fn what_the_baseline_has_admitted_is_not_changed_behind_its_back() {
     // What the baseline itself decides stays as it decided it.
     let world = world_that_admits(json!({"rewrite": {"/plugins/0/mtu": 1400}}));
     let pod = Pod::new(&world, "pod");
-    let outer = on_a_bridge(json!({"/plugins/0/mtu": 9000}));
-    let failure = pod.add(&outer).fails_with(105, &["stage policy"]);
-    for part in ["stage probe changed the config", "rewrite /plugins/0/mtu of the config: 1400"] {
-        assert!(failure.msg.contains(part), "{part} in {}", failure.msg);
+    // Neither to something else nor back to what it was.
+    for mtu in [9000, 1500] {
+        let outer = on_a_bridge(json!({"/plugins/0/mtu": mtu}));
+        let failure = pod.add(&outer).fails_with(105, &["stage policy"]);
+        for part in ["stage probe changed the config", "rewrite /plugins/0/mtu of the config: 1400"] {
+            assert!(failure.msg.contains(part), "{part} in {}", failure.msg);
+        }
+        assert!(scripted::call_lines(&world).is_empty());
     }
-    assert!(scripted::call_lines(&world).is_empty());
     let outer = on_a_bridge(json!({"/plugins/0/bridge": "br-other"}));
     let result = pod.add(&outer).result();
     let sent = &scripted::calls(&world)[0]["stdin"];
